@@ -1,0 +1,1 @@
+"""The ``reckon`` command: one command a file, wiring in one place."""

@@ -1,0 +1,1 @@
+"""Pure rules of the archive: no file, clock, process or network."""

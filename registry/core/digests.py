@@ -1,0 +1,94 @@
+"""Digests with their algorithm in their name, and the digest of a tree of files.
+
+SHA-256 names files, records and trees; BLAKE3 names tensor leaves; git's SHA-1 object ids and DVC's MD5 occur only as
+locators. A digest without an algorithm, or with upper-case letters, is refused: one value, one spelling.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self
+
+from registry.core import canonical
+from registry.errors import MalformedRecord
+
+
+class Algorithm(StrEnum):
+    """Digest algorithms that a record may name."""
+
+    SHA256 = "sha256"
+    BLAKE3 = "blake3"
+    GIT = "git"
+    MD5 = "md5"
+
+
+_HEX_LENGTH = {Algorithm.SHA256: 64, Algorithm.BLAKE3: 64, Algorithm.GIT: 40, Algorithm.MD5: 32}
+_SPELLING = re.compile(r"([a-z0-9]+):([0-9a-f]+)(\.dir)?")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Digest:
+    """A digest, spelled ``algorithm:hex``."""
+
+    algorithm: Algorithm
+    hex: str
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(rf"[0-9a-f]{{{_HEX_LENGTH[self.algorithm]}}}", self.hex):
+            raise MalformedRecord(f"{self.hex!r} is not the hex form of a {self.algorithm} digest.")
+
+    def __str__(self) -> str:
+        return f"{self.algorithm}:{self.hex}"
+
+    @property
+    def short(self) -> str:
+        """The first twelve hex digits, for tables; never for identity."""
+        return self.hex[:12]
+
+    @classmethod
+    def parse(cls, text: object) -> Self:
+        """Read ``algorithm:hex``. Raises ``MalformedRecord`` for anything else."""
+        match = _SPELLING.fullmatch(text) if isinstance(text, str) else None
+        if match is None or match[3] or match[1] not in set(Algorithm):
+            raise MalformedRecord(f"{text!r} is not a digest; write it as 'sha256:' and 64 hex digits.")
+        return cls(Algorithm(match[1]), match[2])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class FileEntry:
+    """One file of a tree: its relative POSIX path, size and SHA-256."""
+
+    path: str
+    size_bytes: int
+    digest: Digest
+
+
+def sha256(data: bytes) -> Digest:
+    """SHA-256 of ``data``."""
+    return Digest(Algorithm.SHA256, hashlib.sha256(data).hexdigest())
+
+
+def record_digest(value: canonical.Json) -> Digest:
+    """SHA-256 of the canonical bytes of ``value``: the name of a record."""
+    return sha256(canonical.encode(value))
+
+
+def tree_digest(entries: Iterable[FileEntry]) -> Digest:
+    """SHA-256 of the canonical list of ``[path, size, digest]``, sorted by path.
+
+    It does not depend on the order of ``entries`` or on anything but paths and contents. Raises ``MalformedRecord`` when
+    a path stands twice.
+    """
+    rows = sorted((entry.path, entry.size_bytes, str(entry.digest)) for entry in entries)
+    if len({path for path, _, _ in rows}) != len(rows):
+        raise MalformedRecord("A path stands twice in one tree.")
+    return record_digest([list(row) for row in rows])
+
+
+def git_blob(data: bytes) -> Digest:
+    """The object id that git gives a file with these bytes."""
+    return Digest(Algorithm.GIT, hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest())

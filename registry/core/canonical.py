@@ -41,9 +41,7 @@ def decode(data: bytes) -> Json:
     if len(data) > MAXIMUM_BYTES:
         raise MalformedRecord(f"A record of {len(data)} bytes is over the limit of {MAXIMUM_BYTES}.")
     try:
-        value: Json = json.loads(
-            data.decode("utf-8"), object_pairs_hook=_without_duplicates, parse_float=_refuse_float
-        )
+        value: Json = json.loads(data.decode("utf-8"), object_pairs_hook=_without_duplicates, parse_float=_refuse_float)
     except RecursionError as error:
         raise MalformedRecord("A record is nested too deeply.") from error
     except ValueError as error:

@@ -1,0 +1,125 @@
+"""What the workflows need of the outside, one small protocol per need.
+
+A port speaks of records and digests, never of a system's own types. Each has a fake in ``tests/fakes`` and a contract suite that runs
+on the fake and on the real adapter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+from registry.core.canonical import Json
+from registry.core.digests import Digest, FileEntry
+from registry.core.pipeline import StageSpec
+from registry.core.records import Revision
+from registry.core.runlog import RunLog
+from registry.core.tensors import Leaf
+
+
+class RecordStore(Protocol):
+    """Append-only records by kind and digest. A record that is there is whole."""
+
+    def put(self, kind: str, data: bytes) -> Digest:
+        """Keep canonical bytes and return their SHA-256. Keeping the same bytes twice is one record."""
+        ...
+
+    def get(self, kind: str, digest: Digest) -> bytes:
+        """Raises ``UnknownName`` when absent and ``DoesNotHold`` when the bytes are not those of the digest."""
+        ...
+
+    def digests(self, kind: str) -> Sequence[Digest]:
+        """The digests of all records of a kind, sorted."""
+        ...
+
+
+class TableStore(Protocol):
+    """File tables of trees and leaf tables of tensor roots, by the digest that they add up to."""
+
+    def put_files(self, entries: Sequence[FileEntry]) -> Digest:
+        """Keep the file table of a tree; returns the tree digest."""
+        ...
+
+    def get_files(self, tree: Digest) -> Sequence[FileEntry]:
+        """Raises ``UnknownName`` when absent, ``DoesNotHold`` when the rows do not add up to ``tree``."""
+        ...
+
+    def put_leaves(self, leaves: Sequence[Leaf]) -> Digest:
+        """Keep the leaf table of a tensor root; returns the root."""
+        ...
+
+    def get_leaves(self, root: Digest) -> Sequence[Leaf]:
+        """Raises ``UnknownName`` when absent, ``DoesNotHold`` when the rows do not add up to ``root``."""
+        ...
+
+
+class Pipeline(Protocol):
+    """The declared stages, and what DVC's lock says of them."""
+
+    def stages(self) -> Mapping[str, StageSpec]:
+        """All stages by name, in the order of ``dvc.yaml``. Raises ``Refused`` when a file cannot be read."""
+        ...
+
+    def locked(self) -> Mapping[str, Mapping[str, str]]:
+        """For each stage in ``dvc.lock``: output path → DVC md5. Empty when there is no lock."""
+        ...
+
+
+class Repository(Protocol):
+    """The git repository that the code is in."""
+
+    def revision(self) -> Revision:
+        """Commit, tree and the digest of uncommitted changes outside of what stages write."""
+        ...
+
+    def blobs(self, paths: Sequence[str]) -> Mapping[str, Digest]:
+        """Git object ids of files as they are in the working tree. Raises ``Refused`` for a missing one."""
+        ...
+
+
+class Bytes(Protocol):
+    """Files and folders of the working tree, observed."""
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or folder."""
+        ...
+
+    def files(self, path: str) -> Sequence[FileEntry]:
+        """Hash every file of a folder (paths relative to it), or one file (its own name). Raises ``Refused`` if absent."""
+        ...
+
+    def locator(self, path: str) -> str:
+        """DVC's md5 of a file, or of a folder with ``.dir``."""
+        ...
+
+    def read(self, path: str) -> bytes:
+        """The bytes of a small file."""
+        ...
+
+
+class Observer(Protocol):
+    """Identities that do not depend on a container."""
+
+    def tensors(self, path: str) -> Sequence[Leaf]:
+        """Leaves of a checkpoint or of safetensors files, sorted by name."""
+        ...
+
+    def contents(self, stage: str, path: str) -> Mapping[str, Json]:
+        """Counts and content digests of a stage's output, read back from the bytes."""
+        ...
+
+
+class Attempts(Protocol):
+    """What stage processes left behind while they ran."""
+
+    def of_stage(self, stage: str) -> Sequence[RunLog]:
+        """All attempts of a stage, oldest first."""
+        ...
+
+    def stages(self) -> Iterator[str]:
+        """Stages that were ever attempted here."""
+        ...
+
+    def alive(self, log: RunLog) -> bool:
+        """Whether the process of the attempt still runs."""
+        ...

@@ -7,6 +7,7 @@ describes a stage that DVC would run differently.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,10 +35,14 @@ class StageSpec:
 def resolve(document: object, params: object) -> dict[str, StageSpec]:
     """All stages of a parsed ``dvc.yaml`` by name, in its order. Raises ``Refused`` for what it does not understand."""
     settings = _mapping(params, "params.yaml")
-    stages = _mapping(_mapping(document, "dvc.yaml").get("stages"), "the stages of dvc.yaml")
+    stages = _mapping(
+        _mapping(document, "dvc.yaml").get("stages"), "the stages of dvc.yaml"
+    )
     resolved: dict[str, StageSpec] = {}
     for name, body in stages.items():
-        for dvc_name, scope, stage in _instances(name, _mapping(body, f"the stage {name}"), settings):
+        for dvc_name, scope, stage in _instances(
+            name, _mapping(body, f"the stage {name}"), settings
+        ):
             spec = _spec(stage_of_dvc(dvc_name), stage, {**settings, **scope}, settings)
             resolved[spec.name] = spec
     return resolved
@@ -51,14 +56,20 @@ def decimals(value: object) -> Json:
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
-        if value != value or value in (float("inf"), float("-inf")):
-            raise Refused(f"A setting cannot be {value}.", remedy="Write a finite number in params.yaml.")
+        if not math.isfinite(value):
+            raise Refused(
+                f"A setting cannot be {value}.",
+                remedy="Write a finite number in params.yaml.",
+            )
         return repr(value)
     if isinstance(value, Mapping):
         return {str(key): decimals(item) for key, item in value.items()}
     if isinstance(value, Sequence):
         return [decimals(item) for item in value]
-    raise Refused(f"A setting cannot be a {type(value).__name__}.", remedy="Quote it in params.yaml.")
+    raise Refused(
+        f"A setting cannot be a {type(value).__name__}.",
+        remedy="Quote it in params.yaml.",
+    )
 
 
 def lookup(settings: Mapping[str, object], key: str) -> object:
@@ -66,7 +77,9 @@ def lookup(settings: Mapping[str, object], key: str) -> object:
     value: object = settings
     for part in key.split("."):
         if not isinstance(value, Mapping) or part not in value:
-            raise Refused(f"The setting {key!r} does not exist.", remedy="Add it to params.yaml.")
+            raise Refused(
+                f"The setting {key!r} does not exist.", remedy="Add it to params.yaml."
+            )
         value = value[part]
     return value
 
@@ -82,19 +95,29 @@ def _instances(
         items = _substitute(items, settings)
     stage = _mapping(body.get("do"), f"the 'do' of {name}")
     if isinstance(items, Mapping):
-        yield from ((f"{name}@{key}", {"key": str(key), "item": item}, stage) for key, item in items.items())
+        yield from (
+            (f"{name}@{key}", {"key": str(key), "item": item}, stage)
+            for key, item in items.items()
+        )
     elif isinstance(items, Sequence) and not isinstance(items, str):
         yield from ((f"{name}@{item}", {"item": item}, stage) for item in items)
     else:
-        raise Refused(f"The stage {name} loops over something that is neither a mapping nor a list.")
+        raise Refused(
+            f"The stage {name} loops over something that is neither a mapping nor a list."
+        )
 
 
 def _spec(
-    name: str, body: Mapping[str, object], scope: Mapping[str, object], settings: Mapping[str, object]
+    name: str,
+    body: Mapping[str, object],
+    scope: Mapping[str, object],
+    settings: Mapping[str, object],
 ) -> StageSpec:
     unknown = set(body) - _KNOWN
     if unknown:
-        raise Refused(f"The stage {name} uses {', '.join(sorted(unknown))}, which reckon cannot record.")
+        raise Refused(
+            f"The stage {name} uses {', '.join(sorted(unknown))}, which reckon cannot record."
+        )
     command = body.get("cmd")
     if not isinstance(command, str):
         raise Refused(f"The command of {name} must be one line.")
@@ -134,11 +157,16 @@ def _substitute(text: str, scope: Mapping[str, object]) -> object:
         return lookup(scope, whole[1])
     filled = _HOLE.sub(lambda hole: str(lookup(scope, hole[1])), text)
     if "${" in filled:
-        raise Refused(f"{text!r} uses a form of substitution that reckon cannot record.")
+        raise Refused(
+            f"{text!r} uses a form of substitution that reckon cannot record."
+        )
     return filled
 
 
 def _mapping(value: object, where: str) -> Mapping[str, object]:
     if not isinstance(value, Mapping):
-        raise Refused(f"{where} must be a mapping.", remedy="Compare it with the committed version.")
+        raise Refused(
+            f"{where} must be a mapping.",
+            remedy="Compare it with the committed version.",
+        )
     return value

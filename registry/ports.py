@@ -1,7 +1,7 @@
 """What the workflows need of the outside, one small protocol per need.
 
-A port speaks of records and digests, never of a system's own types. Each has a fake in ``tests/fakes`` and a contract suite that runs
-on the fake and on the real adapter.
+A port speaks of records and digests, never of a system's own types. Each has a fake in ``tests/fakes`` and a contract
+suite that runs on the fake and on the real adapter.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Protocol
 
 from registry.core.canonical import Json
 from registry.core.digests import Digest, FileEntry
+from registry.core.openings import Opening
 from registry.core.pipeline import StageSpec
 from registry.core.records import Revision
 from registry.core.runlog import RunLog
@@ -84,8 +85,12 @@ class Bytes(Protocol):
         """Whether there is a file or folder."""
         ...
 
+    def is_folder(self, path: str) -> bool:
+        """Whether it is a folder."""
+        ...
+
     def files(self, path: str) -> Sequence[FileEntry]:
-        """Hash every file of a folder (paths relative to it), or one file (its own name). Raises ``Refused`` if absent."""
+        """Hash all files of a folder (paths relative to it), or one file (its own name). ``Refused`` if absent."""
         ...
 
     def locator(self, path: str) -> str:
@@ -122,4 +127,32 @@ class Attempts(Protocol):
 
     def alive(self, log: RunLog) -> bool:
         """Whether the process of the attempt still runs."""
+        ...
+
+
+class Host(Protocol):
+    """The machine that we are on."""
+
+    def facts(self) -> Mapping[str, Json]:
+        """Host name, processor, cores that this process may use, memory, kernel."""
+        ...
+
+    def numerics(self) -> Mapping[str, Json]:
+        """What of the host can change bits: the machine's kind and the versions of the numeric libraries."""
+        ...
+
+    def now(self) -> str:
+        """UTC with microseconds, as in run logs."""
+        ...
+
+
+class Openings(Protocol):
+    """Openings of stages, kept beside the run logs."""
+
+    def add(self, opening: Opening) -> None:
+        """Keep an opening."""
+        ...
+
+    def of_stage(self, stage: str) -> Sequence[Opening]:
+        """All openings of a stage, oldest first."""
         ...

@@ -1,7 +1,7 @@
 """Reading records field by field, with errors that say which field of what is wrong.
 
-A :class:`Reader` wraps one JSON object. Each method takes a field once; ``rest`` gives the fields that nobody asked for, which a
-record keeps and writes back. Refuses missing fields, wrong types and malformed digests.
+A :class:`Reader` wraps one JSON object. Each method takes a field once; ``rest`` gives the fields that nobody asked
+for, which a record keeps and writes back. Refuses missing fields, wrong types and malformed digests.
 """
 
 from __future__ import annotations

@@ -80,8 +80,8 @@ def record_digest(value: canonical.Json) -> Digest:
 def tree_digest(entries: Iterable[FileEntry]) -> Digest:
     """SHA-256 of the canonical list of ``[path, size, digest]``, sorted by path.
 
-    It does not depend on the order of ``entries`` or on anything but paths and contents. Raises ``MalformedRecord`` when
-    a path stands twice.
+    It does not depend on the order of ``entries`` or on anything but paths and contents. Raises ``MalformedRecord``
+    when a path stands twice.
     """
     rows = sorted((entry.path, entry.size_bytes, str(entry.digest)) for entry in entries)
     if len({path for path, _, _ in rows}) != len(rows):

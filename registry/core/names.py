@@ -1,7 +1,7 @@
 """The grammar of names: ``STAGE[@step-N][:PATH]``.
 
-A stage is one or more lowercase words joined by ``/``. Refuses absolute paths, ``..``, upper case, backslashes and anything that two
-spellings could reach.
+A stage is one or more lowercase words joined by ``/``. Refuses absolute paths, ``..``, upper case, backslashes and
+anything that two spellings could reach.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The declared pipeline: ``dvc.yaml`` and ``params.yaml`` as stages with their command, inputs, settings and outputs.
 
-Understands the part of DVC's language that this pipeline uses: plain stages, ``foreach`` over a mapping, a list or a ``${params key}``, and
-``${key}``, ``${item}``, ``${item.x}`` and ``${params.key}`` in strings. Anything else is refused, so that a record never
-describes a stage that DVC would run differently.
+Understands the part of DVC's language that this pipeline uses: plain stages, ``foreach`` over a mapping, a list or a
+``${params key}``, and ``${key}``, ``${item}``, ``${item.x}`` and ``${params.key}`` in strings. Anything else is
+refused, so that a record never describes a stage that DVC would run differently.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Recipe, product, execution and environment: the records that every stage leaves.
 
-A recipe is what was asked, a product what came out; both are deterministic. An execution is one attempt, with everything that has a
-clock, a host or a run id. Refuses unknown schemas; keeps unknown fields and writes them back.
+A recipe is what was asked, a product what came out; both are deterministic. An execution is one attempt, with
+everything that has a clock, a host or a run id. Refuses unknown schemas; keeps unknown fields and writes them back.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Output:
     size_bytes: int
     files: int
     contents: Mapping[str, Json]
-    locator: str
+    locator: str | None
 
     def to_json(self) -> dict[str, Json]:
         return {
@@ -141,7 +141,7 @@ class Output:
             size_bytes=reader.integer("size_bytes"),
             files=reader.integer("files"),
             contents=reader.mapping("contents"),
-            locator=reader.text("locator"),
+            locator=reader.optional("locator", reader.text),
         )
         reader.close()
         return one

@@ -14,25 +14,24 @@ from registry.errors import MalformedRecord
 WORKING_DIGITS = 50
 CONTEXT = Context(prec=WORKING_DIGITS, rounding=ROUND_HALF_EVEN)
 _LONGEST = 64
-_SMALLEST_POSITIONAL = -7
+_SMALLEST_POSITIONAL = -6
 _LARGEST_POSITIONAL = 20
+_LARGEST_EXPONENT = 400
 
 
 def write(value: Decimal | int) -> str:
     """Return the one spelling of ``value``. Raises ``MalformedRecord`` when it is not finite or too long."""
-    exact = Decimal(value)
-    if not exact.is_finite():
-        raise MalformedRecord(f"{exact} is not a finite number.")
+    exact = _bounded(Decimal(value))
     sign, digits, exponent = CONTEXT.normalize(exact).as_tuple()
     mantissa = "".join(map(str, digits))
     text = _spell(mantissa, int(exponent)) if mantissa != "0" else "0"
-    if len(text) > _LONGEST or _read_loosely(text) != abs(exact):
+    if len(text) > _LONGEST or _read_loosely(text) != exact.copy_abs():
         raise MalformedRecord(f"A decimal of {len(exact.as_tuple().digits)} digits is too long for a record.")
     return f"-{text}" if sign and text != "0" else text
 
 
 def read(text: object) -> Decimal:
-    """Return the decimal spelled by ``text``. Raises ``MalformedRecord`` for any spelling that ``write`` would not use."""
+    """Return the decimal that ``text`` spells. Raises ``MalformedRecord`` for what ``write`` would not write."""
     if not isinstance(text, str) or len(text) > _LONGEST + 1:
         raise MalformedRecord(f"{str(text)[:_LONGEST]!r} is not a decimal string.")
     value = _read_loosely(text)
@@ -48,9 +47,9 @@ def round_digits(value: Decimal, digits: int) -> Decimal:
 
 def round_places(value: Decimal | float, places: int) -> Decimal:
     """``value`` to ``places`` decimals, half to even; a float is taken as the exact binary number that it is."""
-    exact = Decimal(value)
-    if not exact.is_finite():
-        raise MalformedRecord(f"{exact} is not a finite number.")
+    exact = _bounded(Decimal(value))
+    if exact.adjusted() + places >= WORKING_DIGITS:
+        raise MalformedRecord(f"{exact:.3e} with {places} decimals has too many digits for a record.")
     return exact.quantize(Decimal(1).scaleb(-places), context=CONTEXT)
 
 
@@ -74,11 +73,14 @@ def multiply(*factors: Decimal) -> Decimal:
 
 def _read_loosely(text: str) -> Decimal:
     try:
-        value = Decimal(text)
+        return _bounded(Decimal(text))
     except InvalidOperation as error:
         raise MalformedRecord(f"{text!r} is not a decimal string.") from error
-    if not value.is_finite():
-        raise MalformedRecord(f"{text!r} is not a finite number.")
+
+
+def _bounded(value: Decimal) -> Decimal:
+    if not value.is_finite() or (value and abs(value.adjusted()) > _LARGEST_EXPONENT):
+        raise MalformedRecord(f"{str(value)[:_LONGEST]} is not a finite number of a size that a record can hold.")
     return value
 
 

@@ -1,7 +1,7 @@
 """A model family: everything of a rung that its shape does not say.
 
-A family holds constants and laws; a shape (``registry.core.ladder``) picks one member. Refuses constants that no model can
-have, and floats in settings: a number with a fraction is a quoted decimal or a ratio such as ``"13/3"``.
+A family holds constants and laws; a shape (``registry.core.ladder``) picks one member. Every constant is exact: a
+decimal is the number that its digits say, and a ratio is written ``"13/3"``. Refuses constants that no model can have.
 """
 
 from __future__ import annotations
@@ -16,15 +16,18 @@ from registry.core.canonical import Json
 from registry.errors import Refused
 
 _LARGEST_COUNT = 2**48
+_LARGEST_POWER = 8
+_LONGEST = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLaw:
     """Learning rates, epsilon and beta2 from tokens, width and tokens per step.
 
-    ``adam = adam_coefficient · tokens^tokens_exponent · hidden^width_exponent · √tokens_per_step``, at most ``largest``;
-    ``muonh = muonh_ratio · adam``, at most ``largest``; ``epsilon = epsilon_coefficient · √(tokens / tokens_per_step)``;
-    ``beta2 = beta2_base^(tokens_per_step / beta2_reference_tokens)`` within ``[beta2_smallest, beta2_largest]``.
+    ``adam = adam_coefficient · tokens^tokens_exponent · hidden^width_exponent · √tokens_per_step`` and
+    ``muonh = muonh_ratio · adam``, each at most ``largest``; ``epsilon = epsilon_coefficient · √(tokens /
+    tokens_per_step)``; ``beta2 = beta2_base^(tokens_per_step / beta2_reference_tokens)``, held within its two bounds.
+    The form is that of the published ladder's heuristic.
     """
 
     adam_coefficient: Fraction
@@ -43,7 +46,11 @@ class RateLaw:
         """Read every field from ``settings``. Raises ``Refused`` for a missing, unknown or malformed one."""
         values = _exactly(settings, {field.name for field in fields(cls)}, "rates")
         reference = count(values.pop("beta2_reference_tokens"), "rates.beta2_reference_tokens")
-        numbers = {name: ratio(value, f"rates.{name}") for name, value in values.items()}
+        exponents = {"tokens_exponent", "width_exponent"}
+        numbers = {
+            name: _exponent(value, f"rates.{name}") if name in exponents else _positive(value, f"rates.{name}")
+            for name, value in values.items()
+        }
         return cls(beta2_reference_tokens=reference, **numbers)
 
 
@@ -72,8 +79,8 @@ class Schedule:
 class Family:
     """Constants of a mixture-of-experts family in which every layer is such a mixture.
 
-    ``expert_width`` and ``latent_width`` are fractions of the model width. Without a latent width the experts read and write
-    the model width. Without ``sliding_window`` every layer attends to the whole context; with it, every
+    ``expert_width`` and ``latent_width`` are fractions of the model width. Without a latent width the experts read and
+    write the model width. Without ``sliding_window`` every layer attends to the whole context; with it, every
     ``global_every``-th layer does, and the last one if ``last_layer_global``.
     """
 
@@ -109,8 +116,7 @@ class Family:
     def from_settings(cls, settings: Mapping[str, Json]) -> Self:
         """Read a family from plain settings, such as the ``family`` section of ``params.yaml``.
 
-        Whole numbers are integers, others quoted decimals or ratios. Raises ``Refused`` for a missing, unknown or malformed
-        field, and for constants that contradict each other.
+        Raises ``Refused`` for a missing, unknown or malformed field, and for constants that contradict each other.
         """
         values = _exactly(settings, {field.name for field in fields(cls)}, "family")
         counts = ("vocabulary", "context_tokens", "head_dim", "routed_experts", "experts_per_token")
@@ -118,12 +124,12 @@ class Family:
             name=_text(values["name"], "name"),
             **{name: count(values[name], name) for name in counts},
             shared_experts=count(values["shared_experts"], "shared_experts", least=0),
-            expert_width=ratio(values["expert_width"], "expert_width"),
-            latent_width=None if values["latent_width"] is None else ratio(values["latent_width"], "latent_width"),
+            expert_width=_positive(values["expert_width"], "expert_width"),
+            latent_width=None if values["latent_width"] is None else _positive(values["latent_width"], "latent_width"),
             sliding_window=_optional_count(values["sliding_window"], "sliding_window"),
             global_every=_optional_count(values["global_every"], "global_every"),
             last_layer_global=_flag(values["last_layer_global"], "last_layer_global"),
-            tokens_per_active_parameter=ratio(values["tokens_per_active_parameter"], "tokens_per_active_parameter"),
+            tokens_per_active_parameter=_positive(values["tokens_per_active_parameter"], "tokens_per_active_parameter"),
             rates=RateLaw.from_settings(_section(values["rates"], "rates")),
             schedule=Schedule.from_settings(_section(values["schedule"], "schedule")),
         )
@@ -137,17 +143,17 @@ def count(value: object, name: str, *, least: int = 1) -> int:
 
 
 def ratio(value: object, name: str) -> Fraction:
-    """An exact number from an integer, a decimal string or a ratio string. Raises ``Refused`` for a float or nonsense."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return Fraction(value)
-    if isinstance(value, str) and len(value) <= 64:
+    """The number that an integer, a decimal or a ratio string spells. Raises ``Refused`` for anything else.
+
+    A float stands for its shortest decimal: that is what the file said before a reader of YAML made it binary.
+    """
+    text = str(value)
+    if isinstance(value, int | float | str) and not isinstance(value, bool) and len(text) <= _LONGEST:
         try:
-            return Fraction(value) if "/" in value else _from_decimal(value)
+            return Fraction(text) if "/" in text else _from_decimal(text)
         except (ValueError, ArithmeticError):
             pass
-    raise Refused(
-        f"{name} is {value!r}, not an exact number.", remedy='Write a quoted decimal or ratio: "0.95", "13/3".'
-    )
+    raise Refused(f"{name} is {text[:_LONGEST]!r}, not a number.", remedy='Write a decimal or a ratio: 0.95, "13/3".')
 
 
 def _from_decimal(text: str) -> Fraction:
@@ -155,6 +161,20 @@ def _from_decimal(text: str) -> Fraction:
     if not value.is_finite() or abs(value.adjusted()) > 100:
         raise ValueError(text)
     return Fraction(value)
+
+
+def _positive(value: object, name: str) -> Fraction:
+    number = ratio(value, name)
+    if number <= 0:
+        raise Refused(f"{name} is {value!r}, not positive.", remedy=f"Correct {name}.")
+    return number
+
+
+def _exponent(value: object, name: str) -> Fraction:
+    number = ratio(value, name)
+    if abs(number) > _LARGEST_POWER:
+        raise Refused(f"{name} is {value!r}: no law has such a power.", remedy=f"Correct {name}.")
+    return number
 
 
 def _share(value: object, name: str) -> Fraction:

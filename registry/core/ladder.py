@@ -1,7 +1,8 @@
 """Ladder arithmetic: a shape of a family fixes a rung, its size, its length and its rates.
 
-Counts are exact integers. Rates are decimals of ``RATE_DIGITS`` significant digits computed without floats, so that a recipe
-can hold them as strings that every host writes alike. Refuses shapes that no model can have and runs too short to switch.
+Counts are exact integers. Rates are decimals of ``RATE_DIGITS`` significant digits computed without floats, so that a
+recipe can hold them as strings that every host writes alike. Refuses shapes that no model can have, and runs too short
+to switch their data.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _THOUSAND = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What is chosen for a rung: model width, layers, key-value heads of local and global layers, sequences per step."""
+    """What is chosen for a rung: width, layers, key-value heads of local and global layers, sequences per step."""
 
     hidden: int
     layers: int
@@ -34,7 +35,7 @@ class Shape:
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Json]) -> Self:
-        """Read ``hidden``, ``layers``, ``kv_heads`` (``[local, global]``) and ``batch_sequences``; other keys are left alone.
+        """Read ``hidden``, ``layers``, ``kv_heads`` (``[local, global]``) and ``batch_sequences``; ignore other keys.
 
         Raises ``Refused`` for a missing or malformed one.
         """
@@ -51,10 +52,9 @@ class Shape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rung:
-    """One member of a family with everything derived. Tokens and steps are of the whole run; FLOPs forward and backward."""
+    """One member of a family, everything derived. Steps, tokens and FLOPs are of the whole run."""
 
     family: str
-    label: str
     hidden: int
     layers: int
     heads: int
@@ -66,7 +66,6 @@ class Rung:
     total_parameters: int
     tokens_per_step: int
     steps: int
-    tokens: int
     flops: int
     adam_lr: Decimal
     muonh_lr: Decimal
@@ -75,9 +74,21 @@ class Rung:
     warmup_steps: int
     phase_switch_step: int
 
+    @property
+    def tokens(self) -> int:
+        """Tokens of the whole run."""
+        return self.steps * self.tokens_per_step
+
+    @property
+    def label(self) -> str:
+        """Total and active parameters in words, such as ``1.6B-A61M``."""
+        total = _short(self.total_parameters, one_decimal_below=100)
+        return f"{total}-A{_short(self.active_parameters, one_decimal_below=10)}"
+
     def to_json(self) -> dict[str, Json]:
         """The rung as a canonical value: decimals and FLOPs as strings, the rest as integers."""
-        return {field.name: _plain(field.name, getattr(self, field.name)) for field in fields(self)}
+        stored = {field.name: _plain(field.name, getattr(self, field.name)) for field in fields(self)}
+        return {**stored, "label": self.label, "tokens": self.tokens}
 
 
 def derive(family: Family, shape: Shape) -> Rung:
@@ -89,16 +100,12 @@ def derive(family: Family, shape: Shape) -> Rung:
     heads = _heads(family, shape)
     width = _whole(family.expert_width * shape.hidden, "The expert width")
     latent = None if family.latent_width is None else _whole(family.latent_width * shape.hidden, "The latent width")
-    common, expert = _layer_parameters(family, shape, latent)
-    active = shape.layers * (common + family.experts_per_token * expert)
-    total = shape.layers * (common + family.routed_experts * expert) + 2 * family.vocabulary * shape.hidden
+    active, total = _parameters(family, shape, latent)
     tokens_per_step = shape.batch_sequences * family.context_tokens
     steps = max(1, round(family.tokens_per_active_parameter * active / tokens_per_step))
-    tokens = steps * tokens_per_step
-    adam, muonh = _learning_rates(family, shape.hidden, tokens, tokens_per_step)
+    adam, muonh = _learning_rates(family, shape.hidden, steps, tokens_per_step)
     return Rung(
         family=family.name,
-        label=f"{_short(total, one_decimal_below=100)}-A{_short(active, one_decimal_below=10)}",
         hidden=shape.hidden,
         layers=shape.layers,
         heads=heads,
@@ -110,8 +117,7 @@ def derive(family: Family, shape: Shape) -> Rung:
         total_parameters=total,
         tokens_per_step=tokens_per_step,
         steps=steps,
-        tokens=tokens,
-        flops=tokens * _flops_per_token(family, shape, latent),
+        flops=steps * tokens_per_step * _flops_per_token(family, shape, latent),
         adam_lr=adam,
         muonh_lr=muonh,
         beta2=_beta2(family, tokens_per_step),
@@ -151,17 +157,20 @@ def _whole(value: Fraction, what: str) -> int:
     return value.numerator
 
 
-def _layer_parameters(family: Family, shape: Shape, latent: int | None) -> tuple[int, int]:
-    """Parameters of a layer outside its routed experts, and of one routed expert. Norms, gates and convolutions left out.
+def _parameters(family: Family, shape: Shape, latent: int | None) -> tuple[int, int]:
+    """Active and total parameters. Norms, gates and convolutions are left out, and of the active ones the embeddings.
 
     Key and value projections count with the larger of the two numbers of heads, as the published figures do.
     """
     attention = 2 * shape.hidden * shape.hidden + 2 * shape.hidden * max(shape.kv_heads) * family.head_dim
     common, expert = _mixture_parameters(family, shape.hidden, latent)
-    return attention + common, expert
+    active = shape.layers * (attention + common + family.experts_per_token * expert)
+    idle = shape.layers * (family.routed_experts - family.experts_per_token) * expert
+    return active, active + idle + 2 * family.vocabulary * shape.hidden
 
 
 def _mixture_parameters(family: Family, hidden: int, latent: int | None) -> tuple[int, int]:
+    """Parameters of one layer's mixture outside of its routed experts, and of one routed expert."""
     width = int(family.expert_width * hidden)
     router = hidden * family.routed_experts
     projections = 0 if latent is None else 2 * hidden * latent
@@ -172,9 +181,10 @@ def _mixture_parameters(family: Family, hidden: int, latent: int | None) -> tupl
 def _flops_per_token(family: Family, shape: Shape, latent: int | None) -> int:
     """FLOPs of one token, forward and backward (three times forward).
 
-    Form of the published estimate (Levanter's ``lm_flops_per_token`` with the launcher's correction for latent experts):
-    two per multiplied parameter; per attended position four per head dimension and three per head for scores, mask and mix,
-    with no half for causality and no more than the window in local layers; the head, but not the embedding.
+    Form of the published estimate (Levanter's ``lm_flops_per_token`` and the launcher's correction for latent experts):
+    two per multiplied parameter; per attended position four per head dimension and three per head for scores, mask and
+    mix, with no half for causality and no more than the window in local layers; the head, but not the embedding. The
+    last layer counts as the global layer that it is; the published form leaves it out, which its figures do not show.
     """
     heads = shape.hidden // family.head_dim
     everywhere = global_layers(family, shape.layers)
@@ -190,11 +200,11 @@ def _flops_per_token(family: Family, shape: Shape, latent: int | None) -> int:
     return 3 * (2 * (multiplied + family.vocabulary * shape.hidden) + attention)
 
 
-def _learning_rates(family: Family, hidden: int, tokens: int, tokens_per_step: int) -> tuple[Decimal, Decimal]:
+def _learning_rates(family: Family, hidden: int, steps: int, tokens_per_step: int) -> tuple[Decimal, Decimal]:
     rates = family.rates
     adam = decimals.multiply(
         decimals.divide(rates.adam_coefficient),
-        decimals.power(tokens, decimals.divide(rates.tokens_exponent)),
+        decimals.power(steps * tokens_per_step, decimals.divide(rates.tokens_exponent)),
         decimals.power(hidden, decimals.divide(rates.width_exponent)),
         Decimal(tokens_per_step).sqrt(decimals.CONTEXT),
     )
@@ -236,7 +246,7 @@ def _phase_switch_step(family: Family, shape: Shape, steps: int) -> int:
 def _short(value: int, *, one_decimal_below: int) -> str:
     """``value`` as ``1.6B``, ``481M`` or ``62K``; billions and thousands show one decimal below the bound."""
     unit, scale = next((unit, scale) for unit, scale in _UNITS if value >= scale or scale == 1)
-    scaled = Decimal(value) / scale
+    scaled = decimals.divide(Fraction(value, scale))
     quantum = Decimal("0.1") if scaled < one_decimal_below and scale > 1 else Decimal(1)
     return f"{scaled.quantize(quantum, rounding=ROUND_HALF_EVEN)}{unit}"
 

@@ -1,7 +1,7 @@
 """The published ladder: its family, its five shapes, and the figures that its makers printed.
 
-The figures are strings at the precision of their source, so that a derived value can be compared digit by digit. They are
-data to check against, never inputs of the arithmetic.
+The figures are strings at the precision of their source, so that a derived value can be compared digit by digit. They
+are data to check against, never inputs of the arithmetic.
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
 """Records and tables as files under ``manifests/``.
 
-A record appears under its digest whole or not at all: it is written to a temporary name, fsynced, read back, and linked to its final
-name, which fails if the name is taken. Two recorders at once therefore lose nothing. Refuses to return bytes that are not those of their name.
+A record appears under its digest whole or not at all: it is written to a temporary name, fsynced, read back, and
+linked to its final name, which fails if the name is taken. Two recorders at once therefore lose nothing. Refuses to
+return bytes that are not those of their name.
 """
 
 from __future__ import annotations
 
-import os
 import re
-import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
 from registry.core.digests import Algorithm, Digest, sha256
-from registry.errors import DoesNotHold, OutsideFailed, Refused, UnknownName
+from registry.errors import DoesNotHold, Refused, UnknownName
+from registry.keeping import keep_whole
 
 _KIND = re.compile(r"[a-z]+")
 _RECORD = re.compile(r"([0-9a-f]{64})\.json")
@@ -53,10 +53,7 @@ class FileRecordStore:
         if not folder.is_dir():
             return ()
         matches = (_RECORD.fullmatch(entry.name) for entry in folder.iterdir())
-        return tuple(
-            Digest(Algorithm.SHA256, hexes)
-            for hexes in sorted(match[1] for match in matches if match)
-        )
+        return tuple(Digest(Algorithm.SHA256, hexes) for hexes in sorted(match[1] for match in matches if match))
 
     def _path(self, kind: str, digest: Digest) -> Path:
         return self._folder(kind) / f"{digest.hex}.json"
@@ -68,49 +65,3 @@ class FileRecordStore:
 
     def _shown(self, path: Path) -> str:
         return path.relative_to(self._root.parent).as_posix()
-
-
-def keep_whole(path: Path, data: bytes) -> None:
-    """Put ``data`` at ``path``, whole or not at all. The same bytes there already are fine, others are not.
-
-    Raises ``DoesNotHold`` when other bytes stand at ``path`` and ``OutsideFailed`` when the disk refuses or returns other bytes.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists():
-            _write_and_link(path, data)
-        found = path.read_bytes()
-    except OSError as error:
-        raise OutsideFailed(
-            f"{path.name} could not be kept: {error.strerror or error}.",
-            remedy="Free some space or make the folder writable, then run the same command again; nothing half-written remains.",
-        ) from error
-    if found != data:
-        raise DoesNotHold(
-            f"{path.name} exists with other bytes.",
-            remedy=f"Restore it: git checkout -- {path.parent.name}",
-        )
-
-
-def _write_and_link(path: Path, data: bytes) -> None:
-    temporary = path.parent / f".{path.name}.{secrets.token_hex(4)}.tmp"
-    try:
-        with temporary.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(temporary, path)
-        except FileExistsError:
-            return  # Another recorder was quicker; the caller compares the bytes.
-        _sync_folder(path.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

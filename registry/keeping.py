@@ -1,4 +1,4 @@
-"""Putting bytes into a folder so that they are there whole or not at all, whoever else writes and whenever we are killed."""
+"""Putting bytes into a folder: whole or not at all, whoever else writes and whenever we are killed."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def keep_whole(path: Path, data: bytes) -> None:
         found = path.read_bytes()
     except OSError as error:
         raise OutsideFailed(
-            f"{path.name} could not be kept: {error.strerror or error}.", remedy="Free some space or make the folder
-            writable, then run the same command again; nothing half-written remains.",
+            f"{path.name} could not be kept: {error.strerror or error}.",
+            remedy="Free some space or make the folder writable, then run the same command again.",
         ) from error
     if found != data:
         raise DoesNotHold(

@@ -1,6 +1,7 @@
 """What stage processes left under ``artifacts/runs/``, and whether one of them still runs.
 
-Run logs are hostile bytes: ``registry.core.runlog`` reads them. A folder without a readable log is told apart, not skipped in silence.
+Run logs are hostile bytes: ``registry.core.runlog`` reads them. A log that cannot be read is named, not skipped in
+silence.
 """
 
 from __future__ import annotations
@@ -23,19 +24,12 @@ class RunFolder:
 
     def stages(self) -> Iterator[str]:
         """Stages that were ever attempted here, sorted."""
-        found = {
-            path.parent.parent.relative_to(self._root).as_posix()
-            for path in self._root.rglob("run.jsonl")
-        }
+        found = {path.parent.parent.relative_to(self._root).as_posix() for path in self._root.rglob("run.jsonl")}
         yield from sorted(found)
 
     def of_stage(self, stage: str) -> Sequence[RunLog]:
         """All attempts of a stage, oldest first. Raises ``MalformedRecord`` naming the log that cannot be read."""
-        return tuple(
-            _read(path)
-            for path in sorted((self._root / stage).glob("*/run.jsonl"))
-            if path.stat().st_size
-        )
+        return tuple(_read(path) for path in sorted((self._root / stage).glob("*/run.jsonl")) if path.stat().st_size)
 
     def folder(self, log: RunLog) -> Path:
         """Where the attempt's other files lie."""
@@ -57,9 +51,7 @@ class RunFolder:
 
 def _read(path: Path) -> RunLog:
     if path.stat().st_size > runlog.MAXIMUM_BYTES:
-        raise MalformedRecord(
-            f"The run log of {path.parent.name} is over the size limit."
-        )
+        raise MalformedRecord(f"The run log of {path.parent.name} is over the size limit.")
     try:
         return runlog.parse(path.read_bytes())
     except MalformedRecord as error:

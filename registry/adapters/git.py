@@ -28,17 +28,13 @@ class GitRepository:
 
     def revision(self) -> Revision:
         """Commit, tree and the digest of uncommitted changes. Raises ``Refused`` when there is no commit yet."""
-        found = self._git(
-            "rev-parse", "--verify", "HEAD", "HEAD^{tree}", allow_failure=True
-        ).split()
+        found = self._git("rev-parse", "--verify", "HEAD", "HEAD^{tree}", allow_failure=True).split()
         if len(found) != 2:
             raise Refused(
                 "This folder has no git commit.",
                 remedy="Run reckon in a clone, or commit first.",
             )
-        return Revision(
-            commit=found[0].decode(), tree=found[1].decode(), patch=self._patch()
-        )
+        return Revision(commit=found[0].decode(), tree=found[1].decode(), patch=self._patch())
 
     def blobs(self, paths: Sequence[str]) -> Mapping[str, Digest]:
         """Git object ids of files as they are now. Raises ``Refused`` for a missing one."""
@@ -51,10 +47,7 @@ class GitRepository:
         if not paths:
             return {}
         ids = self._git("hash-object", "--", *paths).decode().split()
-        return {
-            path: Digest(Algorithm.GIT, one)
-            for path, one in zip(paths, ids, strict=True)
-        }
+        return {path: Digest(Algorithm.GIT, one) for path, one in zip(paths, ids, strict=True)}
 
     def _patch(self) -> Digest | None:
         """SHA-256 over the binary diff to HEAD and the untracked files that git does not ignore; None when clean."""
@@ -68,28 +61,16 @@ class GitRepository:
             "HEAD",
             *where,
         )
-        untracked = self._git(
-            "ls-files", "-z", "--others", "--exclude-standard", *where
-        ).split(b"\0")[:-1]
+        untracked = self._git("ls-files", "-z", "--others", "--exclude-standard", *where).split(b"\0")[:-1]
         names = [name.decode("utf-8", "surrogateescape") for name in sorted(untracked)]
         blobs = self._git("hash-object", "--", *names) if names else b""
-        return (
-            sha256(changes + b"\0".join(sorted(untracked)) + blobs)
-            if changes or untracked
-            else None
-        )
+        return sha256(changes + b"\0".join(sorted(untracked)) + blobs) if changes or untracked else None
 
     def _git(self, *arguments: str, allow_failure: bool = False) -> bytes:
         try:
-            done = subprocess.run(
-                ["git", *arguments], cwd=self._root, capture_output=True, check=False
-            )
+            done = subprocess.run(["git", *arguments], cwd=self._root, capture_output=True, check=False)
         except FileNotFoundError as error:
-            raise OutsideFailed(
-                "The program git was not found.", remedy="Install git."
-            ) from error
+            raise OutsideFailed("The program git was not found.", remedy="Install git.") from error
         if done.returncode and not allow_failure:
-            raise OutsideFailed(
-                f"git {arguments[0]} failed: {done.stderr.decode(errors='replace').strip()}."
-            )
+            raise OutsideFailed(f"git {arguments[0]} failed: {done.stderr.decode(errors='replace').strip()}.")
         return done.stdout

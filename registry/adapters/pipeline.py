@@ -51,9 +51,7 @@ class DvcPipeline:
                 "dvc.lock is malformed.",
                 remedy="Restore it with git, or run 'dvc repro'.",
             )
-        return {
-            stage_of_dvc(str(name)): _outputs(body) for name, body in stages.items()
-        }
+        return {stage_of_dvc(str(name)): _outputs(body) for name, body in stages.items()}
 
     def _read(self, name: str) -> object:
         path = self._root / name
@@ -76,7 +74,5 @@ class DvcPipeline:
 def _outputs(body: object) -> dict[str, str]:
     outs = body.get("outs", []) if isinstance(body, dict) else []
     return {
-        str(out["path"]): str(out["md5"])
-        for out in outs
-        if isinstance(out, dict) and {"path", "md5"} <= out.keys()
+        str(out["path"]): str(out["md5"]) for out in outs if isinstance(out, dict) and {"path", "md5"} <= out.keys()
     }

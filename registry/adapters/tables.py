@@ -1,7 +1,7 @@
 """File tables and leaf tables as Parquet under ``manifests/``.
 
-A table is named by what its rows add up to (tree digest, tensor root), not by its own bytes; reading one recomputes that. Refuses tables
-over a size limit and rows that do not add up.
+A table is named by what its rows add up to (tree digest, tensor root), not by its own bytes; reading one recomputes
+that. Refuses tables over a size limit and rows that do not add up.
 """
 
 from __future__ import annotations

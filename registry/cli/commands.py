@@ -1,0 +1,15 @@
+"""The table of commands. ``reckon --help`` is written from it without importing any of them.
+
+A command is one module ``registry/cli/<name>.py`` that holds ``command``, and one line here. ``tests/architecture``
+refuses a line without a module and a module without a line.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from registry.cli.lazy import Entry
+
+SHELL: Final = "Shell"
+
+COMMANDS: Final = (Entry(name="completion", help="Print the script that completes commands and names.", section=SHELL),)

@@ -12,3 +12,163 @@ A command calls these functions and hands the results to one workflow. No rule o
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from registry.errors import ReckonError, Refused
+
+if TYPE_CHECKING:
+    from registry.adapters.pipeline import DvcPipeline
+    from registry.core.canonical import Json
+    from registry.core.digests import Digest
+    from registry.core.ledger import Ledger
+    from registry.observing import Workshop
+    from registry.ports import (
+        Attempts,
+        Bytes,
+        Host,
+        Observer,
+        Openings,
+        RecordStore,
+        Repository,
+        TableStore,
+    )
+    from registry.workflows.record import Recorder
+
+
+def root() -> Path:
+    """The archive's root: this folder or the nearest one above with a ``dvc.yaml``. Raises ``Refused`` outside of one."""
+    here = Path.cwd()
+    found = next((folder for folder in (here, *here.parents) if (folder / "dvc.yaml").is_file()), None)
+    if found is None:
+        raise Refused(
+            "This folder is in no archive: there is no dvc.yaml here or above.", remedy="Go into a clone first."
+        )
+    return found
+
+
+def names() -> Iterable[str]:
+    """Stages and kept checkpoints for completion: the declared ones and those with a record."""
+    archive = root()
+    yield from pipeline(archive).stages()
+    for product in ledger(archive).products.values():
+        yield from (output.name for output in product.outputs)
+
+
+def record_store(archive: Path) -> RecordStore:
+    """Records under ``manifests/``."""
+    from registry.adapters.records import FileRecordStore
+
+    return FileRecordStore(archive / "manifests")
+
+
+def table_store(archive: Path) -> TableStore:
+    """File tables and leaf tables under ``manifests/``."""
+    from registry.adapters.tables import TableFolder
+
+    return TableFolder(archive / "manifests")
+
+
+def pipeline(archive: Path) -> DvcPipeline:
+    """The declared stages and DVC's lock."""
+    from registry.adapters.pipeline import DvcPipeline
+
+    return DvcPipeline(archive)
+
+
+def repository(archive: Path) -> Repository:
+    """The git repository around the archive."""
+    from registry.adapters.git import GitRepository
+
+    return GitRepository(archive)
+
+
+def attempts(archive: Path) -> Attempts:
+    """Run logs of stage processes."""
+    from registry.adapters.attempts import RunFolder
+
+    return RunFolder(archive / "artifacts/runs")
+
+
+def openings(archive: Path) -> Openings:
+    """Openings of stages, beside the run logs."""
+    from registry.adapters.openings import OpeningFolder
+
+    return OpeningFolder(archive / "artifacts/runs")
+
+
+def host() -> Host:
+    """This machine."""
+    from registry.adapters.host import LocalHost
+
+    return LocalHost()
+
+
+def disk(archive: Path) -> Bytes:
+    """Files and folders of the working tree, hashed on all cores."""
+    from registry.adapters.hashing import Disk
+
+    return Disk(archive)
+
+
+def observer(archive: Path) -> Observer:
+    """Tensors and contents of artifacts, read back from their bytes."""
+    from registry.adapters import checkpoints, observers
+    from registry.adapters.observer import LocalObserver
+
+    return LocalObserver(archive, read_leaves=checkpoints.read_leaves, observe=observers.observe)
+
+
+def workshop(archive: Path) -> Workshop:
+    """The working tree as recipes and products."""
+    from registry.observing import Workshop
+
+    return Workshop(
+        pipeline=pipeline(archive),
+        repository=repository(archive),
+        disk=disk(archive),
+        observer=observer(archive),
+        host=host(),
+    )
+
+
+def recorder(archive: Path) -> Recorder:
+    """The workflow that records stages."""
+    from registry.workflows.record import Recorder
+
+    return Recorder(
+        workshop=workshop(archive),
+        records=record_store(archive),
+        tables=table_store(archive),
+        attempts=attempts(archive),
+        openings=openings(archive),
+    )
+
+
+def hypothesis(archive: Path, stage: str) -> Mapping[str, Json] | None:
+    """What ``params.yaml`` expects of a stage before it runs, or None."""
+    from registry.core.pipeline import decimals
+
+    stated = pipeline(archive).params().get("hypotheses")
+    expected = stated.get(stage) if isinstance(stated, dict) else None
+    plain = decimals(expected)
+    return plain if isinstance(plain, Mapping) else None
+
+
+def ledger(archive: Path) -> Ledger:
+    """All records, read and indexed; damaged ones are listed in it."""
+    from registry.core.ledger import KINDS, Ledger
+
+    store = record_store(archive)
+    return Ledger.build(_raw(store, KINDS))
+
+
+def _raw(store: RecordStore, kinds: Iterable[str]) -> Iterator[tuple[str, Digest, bytes | ReckonError]]:
+    for kind in kinds:
+        for digest in store.digests(kind):
+            try:
+                yield kind, digest, store.get(kind, digest)
+            except ReckonError as error:
+                yield kind, digest, error

@@ -70,14 +70,16 @@ lock: $(STAMP)
 	  exit 1
 	fi
 
-HIDE := sed -E 's|[a-z]+://[^ ]+|<address>|g'
-FITS := import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 13))
+HIDE := sed -E "s|https?://[^ '\"]+|<address>|g"
+# Prints the interpreter itself (not a shim, not one of a virtual environment) if it fits.
+FITS := import ensurepip, sys, venv; (3, 11) <= sys.version_info[:2] < (3, 13) or sys.exit(1); print(sys._base_executable)
 
 # The stamp comes last, so that an environment whose making was interrupted is made anew.
 $(STAMP): | requirements.lock
-	@chosen=
+	@own="$(CURDIR)/$(VENV)/bin"
+	PATH=$${PATH//"$$own":/}
 	for candidate in $(or $(PYTHON),python3 python3.12 python3.11); do
-	  if "$$candidate" -c '$(FITS)' 2>/dev/null; then chosen=$$candidate; break; fi
+	  chosen=$$("$$candidate" -c '$(FITS)' 2>/dev/null) && break || chosen=
 	done
 	if [ -z "$$chosen" ]; then
 	  echo "make: this needs Python 3.11 or 3.12 with its venv module; $(or $(PYTHON),python3) is $$($(or $(PYTHON),python3) --version 2>&1 | head -n 1)." >&2
@@ -88,9 +90,9 @@ $(STAMP): | requirements.lock
 	rm -rf $(VENV)
 	"$$chosen" -m venv $(VENV)
 	awk '/^[^ #]/ { ours = /^uv==/ } ours' requirements.lock > $(VENV)/uv.lock.txt
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps \
+	$(VENV)/bin/python -m pip install -qq --disable-pip-version-check --require-hashes --no-deps \
 	  -r $(VENV)/uv.lock.txt 2> >($(HIDE) >&2)
-	export VIRTUAL_ENV=$(CURDIR)/$(VENV)
+	export VIRTUAL_ENV="$(CURDIR)/$(VENV)"
 	$(UV) pip install --quiet --require-hashes -r requirements.lock 2> >($(HIDE) >&2)
 	$(UV) pip install --quiet --no-deps --no-build-isolation -e . 2> >($(HIDE) >&2)
 	touch $@

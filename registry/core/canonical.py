@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from registry.errors import MalformedRecord
 
-Json: TypeAlias = "None | bool | int | str | Sequence[Json] | Mapping[str, Json]"
+Json: TypeAlias = "bool | int | str | Sequence[Json] | Mapping[str, Json] | None"
 
 LARGEST_INTEGER = 2**53 - 1
 MAXIMUM_DEPTH = 32
@@ -45,7 +45,7 @@ def decode(data: bytes) -> Json:
     except RecursionError as error:
         raise MalformedRecord("A record is nested too deeply.") from error
     except ValueError as error:
-        raise MalformedRecord(f"Not JSON: {error}.") from error
+        raise MalformedRecord(f"Not JSON: {str(error)[:200]}.") from error
     if encode(value) != data:
         raise MalformedRecord("The bytes are not in canonical form (key order, blanks or escapes differ).")
     return value
@@ -60,7 +60,7 @@ def _ordered(value: Json, *, depth: int) -> Json:
         return _bounded(value)
     if isinstance(value, Mapping):
         return _ordered_object(value, depth)
-    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
+    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
         return [_ordered(item, depth=depth + 1) for item in value]
     raise MalformedRecord(f"A {type(value).__name__} has no canonical form; write decimals as strings.")
 
@@ -79,7 +79,7 @@ def _utf16(key: str) -> bytes:
 
 def _bounded(value: int) -> int:
     if abs(value) > LARGEST_INTEGER:
-        raise MalformedRecord(f"The integer {value} is beyond 2**53 - 1; write it as a string.")
+        raise MalformedRecord(f"An integer of {value.bit_length()} bits is beyond 2**53 - 1; write it as a string.")
     return value
 
 
@@ -91,4 +91,4 @@ def _without_duplicates(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
 
 
 def _refuse_float(text: str) -> Json:
-    raise ValueError(f"the number {text} is not an integer")
+    raise ValueError(f"the number {text[:40]} is not an integer")

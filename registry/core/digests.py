@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Self
 
 from registry.core import canonical
+from registry.core.names import checked_path
 from registry.errors import MalformedRecord
 
 
@@ -60,11 +61,19 @@ class Digest:
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class FileEntry:
-    """One file of a tree: its relative POSIX path, size and SHA-256."""
+    """One file of a tree: its relative POSIX path, size and SHA-256.
+
+    Raises ``Refused`` for a path that could leave the tree, a negative size or a digest of another algorithm.
+    """
 
     path: str
     size_bytes: int
     digest: Digest
+
+    def __post_init__(self) -> None:
+        checked_path(self.path)
+        if self.size_bytes < 0 or self.digest.algorithm is not Algorithm.SHA256:
+            raise MalformedRecord(f"The file {self.path!r} needs a size of zero or more bytes and a SHA-256.")
 
 
 def sha256(data: bytes) -> Digest:

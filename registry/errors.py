@@ -41,6 +41,10 @@ class OutsideFailed(ReckonError):
     exit_code = 3
 
 
+class Unreachable(OutsideFailed):
+    """An outside system does not answer at all, so that asking it again at once is pointless."""
+
+
 class MalformedRecord(Refused):
     """Bytes that claim to be a record and are not one: not canonical, unknown schema, wrong field."""
 

@@ -11,9 +11,12 @@ from typing import Protocol
 
 from registry.core.canonical import Json
 from registry.core.digests import Digest, FileEntry
+from registry.core.history import Copy, History
 from registry.core.openings import Opening
 from registry.core.pipeline import StageSpec
+from registry.core.pointers import Published
 from registry.core.records import Revision
+from registry.core.reports import ExecutionReport
 from registry.core.runlog import RunLog
 from registry.core.tensors import Leaf
 
@@ -155,4 +158,52 @@ class Openings(Protocol):
 
     def of_stage(self, stage: str) -> Sequence[Opening]:
         """All openings of a stage, oldest first."""
+        ...
+
+
+class Tracker(Protocol):
+    """A system that shows executions to people. What it holds is a copy; the records are the authority."""
+
+    @property
+    def system(self) -> str:
+        """Its name in pointer records, such as ``mlflow``."""
+        ...
+
+    def publish(self, report: ExecutionReport) -> Published:
+        """Make the tracker hold one complete run of this execution, and return where.
+
+        Doing it again changes nothing; what an earlier try left incomplete is completed. Raises ``Unreachable`` when
+        the tracker does not answer and ``OutsideFailed`` when it refuses or another process publishes for too long.
+        """
+        ...
+
+    def find(self, execution: Digest) -> Published | None:
+        """Where the tracker holds the complete run of an execution. None when it holds none. Raises as ``publish``."""
+        ...
+
+    def read_history(self, run_id: str) -> Copy:
+        """The history of a run. Raises ``UnknownName`` when there is no such run, else as ``publish``."""
+        ...
+
+
+class HistoryFiles(Protocol):
+    """Our own histories, as stages write them."""
+
+    def read(self, path: str, digest: Digest) -> History | None:
+        """The history in a file. None when no file with the bytes of ``digest`` lies there.
+
+        Raises ``DoesNotHold`` when the bytes are the recorded ones and no history.
+        """
+        ...
+
+
+class CopyFiles(Protocol):
+    """Histories that a tracker's client left on this disk."""
+
+    def read(self, location: str) -> Copy:
+        """The history at ``location``, a file or folder relative to the repository. Damage is told, not raised.
+
+        Raises ``UnknownName`` when nothing lies there, ``DoesNotHold`` when it is no such file, and ``OutsideFailed``
+        when the client's reader cannot be run.
+        """
         ...

@@ -1,0 +1,88 @@
+"""How far a product has been made again: the reproduction tier, with setups and step count.
+
+T0 is custody: one execution gave it, and its bytes are on record. T1 is a bit-exact second making on the same host, T2
+on another. A resumed attempt counts together with those it resumed from: it vouches for the steps that they ran.
+Refuses to count anything but complete executions of one recipe and one product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from registry.core.records import Execution
+
+
+class Tier(StrEnum):
+    """Reproduction tiers that executions can show by themselves."""
+
+    CUSTODY = "T0"
+    SAME_SETUP = "T1"
+    OTHER_HOST = "T2"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """The tier reached, the hosts, and the steps that were made at least twice (None for a stage without steps)."""
+
+    tier: Tier
+    witnesses: int
+    hosts: tuple[str, ...]
+    replayed_steps: int | None
+    total_steps: int | None
+
+    def __str__(self) -> str:
+        if self.tier is Tier.CUSTODY or self.total_steps is None:
+            return self.tier.value
+        return f"{self.tier} {self.replayed_steps}/{self.total_steps} steps"
+
+
+def standing(witnesses: Sequence[Execution], attempts: Mapping[str, Execution]) -> Standing:
+    """Judge complete executions of one product. ``attempts`` are all executions of the stage, by attempt."""
+    ranges = [covered(one, attempts) for one in witnesses]
+    known = [steps for steps in ranges if steps is not None]
+    hosts = tuple(sorted({str(one.host.get("name")) for one in witnesses}))
+    replayed, total = (None, None) if not known or len(known) < len(ranges) else _twice(known)
+    if len(witnesses) < 2 or replayed == 0:
+        tier = Tier.CUSTODY
+    else:
+        tier = Tier.SAME_SETUP if len(hosts) == 1 else Tier.OTHER_HOST
+    return Standing(tier=tier, witnesses=len(witnesses), hosts=hosts, replayed_steps=replayed, total_steps=total)
+
+
+def covered(execution: Execution, attempts: Mapping[str, Execution]) -> range | None:
+    """The steps after which updates ``execution`` and the attempts that it resumed from ran: first, up to reached.
+
+    The range ends early where an attempt resumed from one that is not on record. None for a stage without steps.
+    """
+    reached = _step(execution, "reached")
+    first = _step(execution, "first")
+    if reached is None or first is None:
+        return None
+    seen = {execution.attempt}
+    while execution.resumed is not None:
+        earlier = attempts.get(str(execution.resumed.get("attempt")))
+        begun = None if earlier is None else _step(earlier, "first")
+        if earlier is None or begun is None or earlier.attempt in seen or earlier.recipe != execution.recipe:
+            break
+        seen.add(earlier.attempt)
+        first = min(first, begun)
+        execution = earlier
+    return range(first, reached)
+
+
+def _twice(ranges: Iterable[range]) -> tuple[int, int]:
+    """Steps in at least two ranges, and in at least one."""
+    edges = sorted([edge for steps in ranges if len(steps) for edge in ((steps.start, 1), (steps.stop, -1))])
+    twice = total = depth = at = 0
+    for step, change in edges:
+        total += (step - at) * (depth >= 1)
+        twice += (step - at) * (depth >= 2)
+        depth, at = depth + change, step
+    return twice, total
+
+
+def _step(execution: Execution, key: str) -> int | None:
+    value = None if execution.steps is None else execution.steps.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

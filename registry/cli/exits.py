@@ -57,7 +57,7 @@ class _Failure:
 
 
 def guarded(work: Callable[[], object], *, as_json: bool) -> int:
-    """Run ``work`` and return the exit status. With ``as_json`` an error is an object on stdout too, unless it is a bug."""
+    """Run ``work`` and return the exit status. With ``as_json`` an error that is no bug is an object on stdout too."""
     try:
         return _finished(work)
     except BrokenPipeError:

@@ -56,7 +56,7 @@ class NameType(click.ParamType[Name]):
         self._names = names
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Name:
-        """Read a name. Raises ``Refused`` for a malformed one; ``UnknownName``, with the nearest, for an unknown stage."""
+        """Read a name. Raises ``Refused`` for a malformed one and ``UnknownName`` for an unknown stage."""
         parsed = Name.parse(str(value))
         stages = {name.partition("@")[0] for name in self._names()}
         if stages:

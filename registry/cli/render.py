@@ -75,8 +75,8 @@ def emit(value: object, *views: View, as_json: bool) -> None:
     """Print a command's answer on stdout: ``value`` as JSON, or else its ``views`` one after the other.
 
     A view that is a string or a :class:`Mark` is one line. In JSON, dataclasses are objects (or their spelling, if they
-    have one: digests, names), paths, decimals and fractions are strings, sets are sorted lists. Raises ``ValueError`` for
-    NaN and infinities.
+    have one: digests, names), paths, decimals and fractions are strings, sets are sorted lists. Raises ``ValueError``
+    for NaN and infinities.
     """
     if as_json:
         click.echo(json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_jsonable))

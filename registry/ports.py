@@ -36,6 +36,14 @@ class RecordStore(Protocol):
         """The digests of all records of a kind, sorted."""
         ...
 
+    def kinds(self) -> Sequence[str]:
+        """The kinds that have a record, sorted."""
+        ...
+
+    def strays(self) -> Sequence[str]:
+        """Files among the records and tables whose place or name is not that of one, relative to the store, sorted."""
+        ...
+
 
 class TableStore(Protocol):
     """File tables of trees and leaf tables of tensor roots, by the digest that they add up to."""
@@ -54,6 +62,14 @@ class TableStore(Protocol):
 
     def get_leaves(self, root: Digest) -> Sequence[Leaf]:
         """Raises ``UnknownName`` when absent, ``DoesNotHold`` when the rows do not add up to ``root``."""
+        ...
+
+    def trees(self) -> Sequence[Digest]:
+        """The trees that have a file table, sorted."""
+        ...
+
+    def roots(self) -> Sequence[Digest]:
+        """The tensor roots that have a leaf table, sorted."""
         ...
 
 
@@ -78,6 +94,10 @@ class Repository(Protocol):
 
     def blobs(self, paths: Sequence[str]) -> Mapping[str, Digest]:
         """Git object ids of files as they are in the working tree. Raises ``Refused`` for a missing one."""
+        ...
+
+    def altered(self, folder: str) -> Sequence[str]:
+        """Files under ``folder`` that the last commit holds and that are now missing or have other bytes, sorted."""
         ...
 
 
@@ -158,6 +178,18 @@ class Openings(Protocol):
 
     def of_stage(self, stage: str) -> Sequence[Opening]:
         """All openings of a stage, oldest first."""
+        ...
+
+
+class Cache(Protocol):
+    """DVC's cache: a second copy of the bytes, found by DVC's md5."""
+
+    def files(self, locator: str, name: str) -> tuple[Sequence[FileEntry], Sequence[str]]:
+        """Hash the objects behind a locator, and name the files of which the cache has none.
+
+        Paths are relative to the folder; a single file is called ``name``. Raises ``UnknownName`` when the cache does
+        not know the locator and ``DoesNotHold`` when its list of files is damaged.
+        """
         ...
 
 

@@ -49,6 +49,13 @@ class GitRepository:
         ids = self._git("hash-object", "--", *paths).decode().split()
         return {path: Digest(Algorithm.GIT, one) for path, one in zip(paths, ids, strict=True)}
 
+    def altered(self, folder: str) -> Sequence[str]:
+        """Files under ``folder`` that HEAD holds and that are now missing or have other bytes."""
+        names = self._git(
+            "diff", "--name-only", "-z", "--no-ext-diff", "--no-renames", "--diff-filter=MDT", "HEAD", "--", folder
+        )
+        return tuple(sorted(name.decode("utf-8", "replace") for name in names.split(b"\0")[:-1]))
+
     def _patch(self) -> Digest | None:
         """SHA-256 over the binary diff to HEAD and the untracked files that git does not ignore; None when clean."""
         where = ("--", ".", *_WRITTEN_BY_STAGES)

@@ -17,6 +17,8 @@ from registry.keeping import keep_whole
 
 _KIND = re.compile(r"[a-z]+")
 _RECORD = re.compile(r"([0-9a-f]{64})\.json")
+_TABLE = re.compile(r"(objects|tensors)/[0-9a-f]{64}\.parquet")
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")
 
 
 class FileRecordStore:
@@ -55,6 +57,20 @@ class FileRecordStore:
         matches = (_RECORD.fullmatch(entry.name) for entry in folder.iterdir())
         return tuple(Digest(Algorithm.SHA256, hexes) for hexes in sorted(match[1] for match in matches if match))
 
+    def kinds(self) -> Sequence[str]:
+        """The kinds that have a record, sorted."""
+        folders = [entry.name for entry in _entries(self._root) if entry.is_dir() and entry.name.endswith("s")]
+        named = sorted(folder[:-1] for folder in folders if _KIND.fullmatch(folder[:-1]))
+        return tuple(kind for kind in named if self.digests(kind))
+
+    def strays(self) -> Sequence[str]:
+        """Files that are no record, no table and no leftover of a killed recorder, relative to the store."""
+        files = (entry for entry in self._root.rglob("*") if not entry.is_dir() or entry.is_symlink())
+        return tuple(sorted(path for path in (self._relative(entry) for entry in files) if _is_stray(path)))
+
+    def _relative(self, entry: Path) -> str:
+        return entry.relative_to(self._root).as_posix()
+
     def _path(self, kind: str, digest: Digest) -> Path:
         return self._folder(kind) / f"{digest.hex}.json"
 
@@ -65,3 +81,14 @@ class FileRecordStore:
 
     def _shown(self, path: Path) -> str:
         return path.relative_to(self._root.parent).as_posix()
+
+
+def _entries(folder: Path) -> Sequence[Path]:
+    return sorted(folder.iterdir()) if folder.is_dir() else ()
+
+
+def _is_stray(path: str) -> bool:
+    folder, _, name = path.rpartition("/")
+    if _TEMPORARY.fullmatch(name) or _TABLE.fullmatch(path):
+        return False
+    return not (folder.endswith("s") and _KIND.fullmatch(folder[:-1]) and _RECORD.fullmatch(name))

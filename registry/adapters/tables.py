@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -15,13 +16,14 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from registry.core.digests import Digest, FileEntry, tree_digest
+from registry.core.digests import Algorithm, Digest, FileEntry, tree_digest
 from registry.core.tensors import Leaf, tensor_root
 from registry.errors import DoesNotHold, UnknownName
 from registry.keeping import keep_whole
 
 T = TypeVar("T")
 _MAXIMUM_BYTES = 512 * 2**20
+_TABLE = re.compile(r"([0-9a-f]{64})\.parquet")
 _FILES = pa.schema([("path", pa.string()), ("size_bytes", pa.int64()), ("sha256", pa.string())])
 _LEAVES = pa.schema([("name", pa.string()), ("dtype", pa.string()), ("shape", pa.string()), ("blake3", pa.string())])
 
@@ -60,6 +62,19 @@ class TableFolder:
     def get_leaves(self, root: Digest) -> Sequence[Leaf]:
         """The leaves of a tensor root, sorted by name."""
         return self._get("tensors", root, _leaf, tensor_root)
+
+    def trees(self) -> Sequence[Digest]:
+        """The trees that have a file table, sorted."""
+        return self._names("objects")
+
+    def roots(self) -> Sequence[Digest]:
+        """The tensor roots that have a leaf table, sorted."""
+        return self._names("tensors")
+
+    def _names(self, kind: str) -> Sequence[Digest]:
+        folder = self._root / kind
+        matches = (_TABLE.fullmatch(entry.name) for entry in folder.iterdir()) if folder.is_dir() else ()
+        return tuple(Digest(Algorithm.SHA256, hexes) for hexes in sorted(match[1] for match in matches if match))
 
     def _put(self, kind: str, digest: Digest, table: pa.Table) -> Digest:
         path = self._path(kind, digest)

@@ -1,0 +1,1 @@
+"""Parts of the data stages: pinned wheels, their licences and members, documents, shards, tokenizer, token caches."""

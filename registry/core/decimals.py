@@ -63,6 +63,16 @@ def divide(value: Fraction) -> Decimal:
     return CONTEXT.divide(Decimal(value.numerator), Decimal(value.denominator))
 
 
+def ratio(value: Decimal, by: Decimal) -> Decimal:
+    """``value / by`` to ``WORKING_DIGITS`` digits."""
+    return CONTEXT.divide(value, by)
+
+
+def subtract(value: Decimal, less: Decimal) -> Decimal:
+    """``value - less``, exact up to ``WORKING_DIGITS`` digits whatever the surrounding decimal context is."""
+    return CONTEXT.subtract(value, less)
+
+
 def multiply(*factors: Decimal) -> Decimal:
     """The product of ``factors``, rounded to ``WORKING_DIGITS`` digits at every step, from left to right."""
     product = Decimal(1)

@@ -1,0 +1,39 @@
+"""All kinds of record under ``manifests/`` and how each is read.
+
+Refuses bytes that are not canonical, a kind that it does not know, and a record in the folder of another kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from registry.core import canonical
+from registry.core.canonical import Json
+from registry.core.codec import Record, record_bytes
+from registry.core.forecast import Forecast
+from registry.core.pointers import Pointer
+from registry.core.records import Environment, Execution, Product, Recipe
+from registry.errors import MalformedRecord
+
+READERS: Mapping[str, Callable[[Json], Record]] = {
+    Recipe.KIND: Recipe.from_json,
+    Product.KIND: Product.from_json,
+    Execution.KIND: Execution.from_json,
+    Environment.KIND: Environment.from_json,
+    Pointer.KIND: Pointer.from_json,
+    Forecast.KIND: Forecast.from_json,
+}
+
+
+def read(kind: str, data: bytes) -> Record:
+    """The record of that kind whose bytes are ``data``. Raises ``MalformedRecord``."""
+    reader = READERS.get(kind)
+    if reader is None:
+        raise MalformedRecord(
+            f"This version of reckon knows no records of the kind {kind!r}.",
+            remedy="Use a version of reckon that knows them; nothing was changed.",
+        )
+    record = reader(canonical.decode(data))
+    if record_bytes(record) != data:
+        raise MalformedRecord(f"A {kind} record is not written back as it was read.")
+    return record

@@ -10,6 +10,13 @@ from typing import Final
 
 from registry.cli.lazy import Entry
 
+RECORD: Final = "Record"
+LOOK: Final = "Look"
+PROVE: Final = "Prove"
 SHELL: Final = "Shell"
 
-COMMANDS: Final = (Entry(name="completion", help="Print the script that completes commands and names.", section=SHELL),)
+COMMANDS: Final = (
+    Entry(name="record", help="Write down a stage, before and after it runs.", section=RECORD),
+    Entry(name="ladder", help="Derive rungs of the ladder, beside the published figures.", section=LOOK),
+    Entry(name="completion", help="Print the script that completes commands and names.", section=SHELL),
+)

@@ -1,0 +1,60 @@
+"""What all tests share: no network, no telemetry, a git identity, the environment's own programs first on PATH."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+ROOT = Path(__file__).resolve().parent.parent
+
+os.environ.update(
+    DVC_NO_ANALYTICS="true",
+    GIT_AUTHOR_EMAIL="test@example.org",
+    GIT_AUTHOR_NAME="Test",
+    GIT_COMMITTER_EMAIL="test@example.org",
+    GIT_COMMITTER_NAME="Test",
+    HF_HUB_DISABLE_TELEMETRY="1",
+    HF_HUB_OFFLINE="1",
+    JAX_PLATFORMS="cpu",
+    MLFLOW_DISABLE_TELEMETRY="true",
+    PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    WANDB_MODE="offline",
+)
+# A deadline measures the machine, and the same examples on every run are what a reviewer can repeat.
+settings.register_profile("repeatable", deadline=None, derandomize=True)
+settings.load_profile("repeatable")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How one command line ended."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def root() -> Path:
+    """The checkout that is under test."""
+    return ROOT
+
+
+@pytest.fixture
+def reckon(capfd: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
+    """Run ``reckon`` in this process, output piped: ``reckon("show", "shards")``."""
+    from registry.cli.main import run
+
+    def call(*arguments: str) -> Ended:
+        capfd.readouterr()
+        status = run(arguments)
+        captured = capfd.readouterr()
+        return Ended(status=status, stdout=captured.out, stderr=captured.err)
+
+    return call

@@ -53,7 +53,7 @@ class TableStore(Protocol):
         ...
 
     def get_files(self, tree: Digest) -> Sequence[FileEntry]:
-        """Raises ``UnknownName`` when absent, ``DoesNotHold`` when the rows do not add up to ``tree``."""
+        """Sorted by path. Raises ``UnknownName`` when absent, ``DoesNotHold`` when they do not add up to ``tree``."""
         ...
 
     def put_leaves(self, leaves: Sequence[Leaf]) -> Digest:
@@ -61,7 +61,7 @@ class TableStore(Protocol):
         ...
 
     def get_leaves(self, root: Digest) -> Sequence[Leaf]:
-        """Raises ``UnknownName`` when absent, ``DoesNotHold`` when the rows do not add up to ``root``."""
+        """Sorted by name. Raises ``UnknownName`` when absent, ``DoesNotHold`` when they do not add up to ``root``."""
         ...
 
     def trees(self) -> Sequence[Digest]:
@@ -184,11 +184,11 @@ class Openings(Protocol):
 class Cache(Protocol):
     """DVC's cache: a second copy of the bytes, found by DVC's md5."""
 
-    def files(self, locator: str, name: str) -> tuple[Sequence[FileEntry], Sequence[str]]:
-        """Hash the objects behind a locator, and name the files of which the cache has none.
+    def files(self, locator: str, name: str) -> Sequence[FileEntry]:
+        """Hash the objects behind a locator, those that the cache has. A locator of a single file is called ``name``.
 
-        Paths are relative to the folder; a single file is called ``name``. Raises ``UnknownName`` when the cache does
-        not know the locator and ``DoesNotHold`` when its list of files is damaged.
+        Raises ``UnknownName`` when the cache does not know the locator and ``DoesNotHold`` when its list of files is
+        damaged.
         """
         ...
 

@@ -46,7 +46,7 @@ class TableFolder:
 
     def get_files(self, tree: Digest) -> Sequence[FileEntry]:
         """The files of a tree, sorted by path."""
-        return self._get("objects", tree, _entry, tree_digest)
+        return sorted(self._get("objects", tree, _entry, tree_digest))
 
     def put_leaves(self, leaves: Sequence[Leaf]) -> Digest:
         """Keep a leaf table; returns the tensor root."""
@@ -61,7 +61,7 @@ class TableFolder:
 
     def get_leaves(self, root: Digest) -> Sequence[Leaf]:
         """The leaves of a tensor root, sorted by name."""
-        return self._get("tensors", root, _leaf, tensor_root)
+        return sorted(self._get("tensors", root, _leaf, tensor_root))
 
     def trees(self) -> Sequence[Digest]:
         """The trees that have a file table, sorted."""

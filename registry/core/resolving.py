@@ -7,6 +7,7 @@ to fewer than ``SHORTEST`` digits.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -81,25 +82,37 @@ def artifact(ledger: Ledger, name: Name) -> Held:
     return _held(ledger, (own.execution_digest, own.execution), name.artifact)
 
 
-def file_in(held: Held, entries: Sequence[FileEntry], path: str) -> tuple[FileEntry, ...]:
-    """The file of an artifact, or the files of a folder in it. Raises ``UnknownName`` with the nearest paths."""
-    inside = tuple(entry for entry in entries if entry.path == path or entry.path.startswith(path + "/"))
-    if not inside:
+def file_in(entries: Sequence[FileEntry], path: str) -> Sequence[FileEntry]:
+    """The file at ``path`` of a tree, or the files of a folder there. Raises ``UnknownName`` with the nearest paths.
+
+    ``entries`` are sorted by path, here and below, so that a folder is found without reading the others.
+    """
+    found = _file_at(entries, path) or folder_in(entries, path)
+    if not found:
         known(path, [entry.path for entry in entries])
-    return inside
+    return found
 
 
-def digest_inside(entries: Iterable[FileEntry], path: str) -> Digest | None:
-    """SHA-256 of the file at ``path``, tree digest of the folder there, or None when a tree has neither."""
-    inside = [entry for entry in entries if entry.path == path or entry.path.startswith(path + "/")]
-    if len(inside) == 1 and inside[0].path == path:
-        return inside[0].digest
-    if not inside:
-        return None
-    cut = len(path) + 1
-    return tree_digest(
-        FileEntry(path=entry.path[cut:], size_bytes=entry.size_bytes, digest=entry.digest) for entry in inside
+def folder_in(entries: Sequence[FileEntry], folder: str) -> Sequence[FileEntry]:
+    """The files in a folder of a tree, with their paths in the tree."""
+    return entries[bisect_left(entries, f"{folder}/", key=_path) : bisect_left(entries, f"{folder}0", key=_path)]
+
+
+def relative(entries: Iterable[FileEntry], folder: str) -> tuple[FileEntry, ...]:
+    """Files in a folder, with paths relative to it."""
+    cut = len(folder) + 1
+    return tuple(
+        FileEntry(path=entry.path[cut:], size_bytes=entry.size_bytes, digest=entry.digest) for entry in entries
     )
+
+
+def digest_inside(entries: Sequence[FileEntry], path: str) -> Digest | None:
+    """SHA-256 of the file at ``path``, tree digest of the folder there, or None when a tree has neither."""
+    found = _file_at(entries, path)
+    if found:
+        return found[0].digest
+    inside = relative(folder_in(entries, path), path)
+    return tree_digest(inside) if inside else None
 
 
 def one_of(prefix: Prefix, candidates: Mapping[str, Iterable[Digest]]) -> tuple[str, Digest]:
@@ -125,6 +138,15 @@ def artifacts_with(ledger: Ledger, digest: Digest) -> tuple[tuple[Digest, Output
         for output in product.outputs
         if digest == output.digest or output.contents.get("tensors") == str(digest)
     )
+
+
+def _path(entry: FileEntry) -> str:
+    return entry.path
+
+
+def _file_at(entries: Sequence[FileEntry], path: str) -> Sequence[FileEntry]:
+    at = bisect_left(entries, path, key=_path)
+    return entries[at : at + 1] if at < len(entries) and entries[at].path == path else ()
 
 
 def _begins(digest: Digest, prefix: Prefix) -> bool:

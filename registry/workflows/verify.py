@@ -1,0 +1,188 @@
+"""Verifying artifacts: every byte that lies here against the record, and every tensor and count read back from them.
+
+Files are compared one by one with the recorded table, checkpoints tensor by tensor, other contents fact by fact, and
+DVC's lock and cache with the record. Memory is bounded by the file table of one stage. Refuses to hold when nothing
+was checked; a name that has no record is an error of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from registry.core.comparison import fact_changes, file_changes, leaf_changes
+from registry.core.digests import Digest, FileEntry, tree_digest
+from registry.core.findings import Finding, Tally, Trouble, of_fact, of_file, of_tensor
+from registry.core.records import Output, Product
+from registry.core.resolving import Held, file_in, folder_in, relative
+from registry.errors import ReckonError, UnknownName
+from registry.ports import Bytes, Cache, Observer, Pipeline, TableStore
+
+_TENSORS, _STEP = "tensors", "step"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verifier:
+    """Verifies products against the working tree. With ``cache``, DVC's copies are verified too.
+
+    ``advance`` is told of bytes as they have been hashed, for a progress bar.
+    """
+
+    disk: Bytes
+    observer: Observer
+    tables: TableStore
+    pipeline: Pipeline
+    cache: Cache | None
+    advance: Callable[[int], None]
+
+    def product(self, product: Product, tally: Tally) -> None:
+        """Verify all outputs of a product into ``tally``. What lies inside a folder that is gone is not told again."""
+        hashed: dict[str, Sequence[FileEntry]] = {}
+        gone: list[str] = []
+        for output in product.outputs:
+            if any(output.path.startswith(f"{folder}/") for folder in gone):
+                continue
+            if not self.disk.exists(output.path):
+                gone.append(output.path)
+            tally.add(self._output(product, output, self._found(output.path, hashed), tally))
+
+    def artifact(self, held: Held, tally: Tally) -> None:
+        """Verify one output, such as a checkpoint, into ``tally``."""
+        found = self._found(held.output.path, {})
+        tally.add(self._output(held.product, held.output, found, tally))
+
+    def file(self, held: Held, path: str, tally: Tally) -> None:
+        """Verify one file or folder of an output into ``tally``. Raises ``UnknownName`` when the record has none."""
+        output = held.output
+        for entry in file_in(self.tables.get_files(output.digest), path):
+            where = self._where(output, entry.path)
+            here = self.disk.files(where) if self.disk.exists(where) else ()
+            found = [FileEntry(path=entry.path, size_bytes=one.size_bytes, digest=one.digest) for one in here]
+            self._count(found, tally)
+            tally.add(of_file(output.name, where, change) for change in file_changes([entry], found))
+
+    def _found(self, path: str, hashed: dict[str, Sequence[FileEntry]]) -> Sequence[FileEntry]:
+        """The files at ``path``, if any; what lies in a folder that was hashed before is not read again."""
+        for folder, entries in hashed.items():
+            if path.startswith(folder + "/"):
+                inside = path[len(folder) + 1 :]
+                return relative(folder_in(entries, inside), inside)
+        hashed[path] = sorted(self.disk.files(path)) if self.disk.exists(path) else ()
+        self.advance(sum(entry.size_bytes for entry in hashed[path]))
+        return hashed[path]
+
+    def _output(self, product: Product, output: Output, found: Sequence[FileEntry], tally: Tally) -> Iterator[Finding]:
+        self._count(found, tally)
+        if not self.disk.exists(output.path):
+            yield Finding(
+                subject=output.name,
+                trouble=Trouble.MISSING,
+                path=output.path,
+                recorded=str(output.digest),
+                text=f"{output.path} is recorded and not there.",
+            )
+        else:
+            yield from self._files(product, output, found)
+            yield from self._contents(product, output, tally)
+        if output.locator is not None:
+            yield from self._lock(product, output)
+            yield from self._cached(output, output.locator, tally)
+
+    def _files(self, product: Product, output: Output, found: Sequence[FileEntry]) -> Iterator[Finding]:
+        """Each file against the table; without a readable table, the whole against its digest."""
+        if tree_digest(found) == output.digest:
+            return
+        try:
+            recorded = self.tables.get_files(output.digest)
+        except ReckonError as error:
+            yield Finding(
+                subject=output.name,
+                trouble=Trouble.ALTERED,
+                path=output.path,
+                recorded=str(output.digest),
+                found=str(tree_digest(found)),
+                text=f"{output.path} has other bytes than recorded; which file cannot be told: {error.message}",
+            )
+            return
+        for change in file_changes(recorded, found):
+            path = self._where(output, change.key)
+            yield of_file(_owner(product, output, path), path, change)
+
+    def _contents(self, product: Product, output: Output, tally: Tally) -> Iterator[Finding]:
+        """Identities and counts, recomputed from the bytes that lie here."""
+        try:
+            if _TENSORS in output.contents:
+                yield from self._tensors(output, Digest.parse(output.contents[_TENSORS]), tally)
+            if _STEP not in output.contents:
+                observed = self.observer.contents(product.stage, output.path)
+                tally.facts += len(observed)
+                for change in fact_changes(output.contents, observed):
+                    yield of_fact(output.name, output.path, change)
+        except ReckonError as error:
+            yield Finding(
+                subject=output.name,
+                trouble=Trouble.UNREADABLE,
+                path=output.path,
+                text=f"{output.name} cannot be opened: {error.message}",
+            )
+
+    def _tensors(self, output: Output, root: Digest, tally: Tally) -> Iterator[Finding]:
+        """Each tensor against the leaf table. An output without one has its root compared among its contents."""
+        found = self.observer.tensors(output.path)
+        tally.tensors += len(found)
+        try:
+            recorded = self.tables.get_leaves(root)
+        except UnknownName:
+            return
+        for change in leaf_changes(recorded, found):
+            yield of_tensor(output.name, output.path, change)
+
+    def _lock(self, product: Product, output: Output) -> Iterator[Finding]:
+        locked = self.pipeline.locked().get(product.stage, {}).get(output.path)
+        if locked is not None and locked != output.locator:
+            yield Finding(
+                subject=output.name,
+                trouble=Trouble.LOCK,
+                path="dvc.lock",
+                part=output.path,
+                recorded=output.locator,
+                found=locked,
+                text=f"dvc.lock has the md5 {locked} for {output.path}; {output.locator} is recorded.",
+            )
+
+    def _cached(self, output: Output, locator: str, tally: Tally) -> Iterator[Finding]:
+        if self.cache is None:
+            return
+        try:
+            found = self.cache.files(locator, _base(output.path))
+            recorded = self.tables.get_files(output.digest)
+        except ReckonError as error:
+            yield _cache_finding(output, locator, f"The DVC cache of {output.path} does not hold: {error.message}")
+            return
+        self._count(found, tally)
+        for change in file_changes(recorded, found):
+            said = "lacks" if change.found is None else "has other bytes of"
+            yield _cache_finding(output, change.key, f"The DVC cache {said} {output.path}/{change.key}.")
+
+    def _where(self, output: Output, path: str) -> str:
+        """Where a file of an output lies: in its folder, or the output is that file itself."""
+        single = output.files == 1 and not self.disk.is_folder(output.path) and path == _base(output.path)
+        return output.path if single else f"{output.path}/{path}"
+
+    def _count(self, found: Sequence[FileEntry], tally: Tally) -> None:
+        tally.files += len(found)
+        tally.size_bytes += sum(entry.size_bytes for entry in found)
+
+
+def _owner(product: Product, output: Output, path: str) -> str:
+    """The name of the innermost output that ``path`` lies in: a checkpoint rather than its stage."""
+    holders = [one for one in product.outputs if path.startswith(f"{one.path}/")]
+    return max(holders, key=lambda one: len(one.path), default=output).name
+
+
+def _cache_finding(output: Output, key: str, text: str) -> Finding:
+    return Finding(subject=output.name, trouble=Trouble.CACHE, path=output.path, part=key, text=text)
+
+
+def _base(path: str) -> str:
+    return path.rpartition("/")[2]

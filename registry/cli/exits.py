@@ -25,7 +25,6 @@ from functools import singledispatch
 
 import click
 
-from registry.cli import render
 from registry.errors import OutsideFailed, ReckonError, Refused
 
 BUG = ReckonError.exit_code
@@ -132,6 +131,8 @@ def _(error: ModuleNotFoundError) -> _Failure:
 
 def _tell(failure: _Failure, *, as_json: bool) -> None:
     """Say it on stderr, and on stdout for a machine. A stdout that cannot be written to is given up in silence."""
+    from registry.cli import render
+
     render.talk(f"{failure.message} {failure.remedy}".strip())
     try:
         if as_json:

@@ -83,9 +83,8 @@ def emit(value: object, *views: View, as_json: bool) -> None:
     elif sys.stdout.isatty():
         _draw(views)
     else:
-        for view in views:
-            for line in _lines(view):
-                click.echo(line)
+        for line in _plain(views):
+            click.echo(line)
 
 
 def conclude(*, holds: bool) -> None:
@@ -142,6 +141,15 @@ def _jsonable(value: object) -> object:
 
 def _text(cell: Cell) -> str:
     return shown(cell.text if isinstance(cell, Mark) else cell) or NOTHING
+
+
+def _plain(views: Sequence[View]) -> Iterator[str]:
+    """All views as lines, with an empty one on both sides of a block."""
+    blocks = [isinstance(view, Table | Fields) for view in views]
+    for index, view in enumerate(views):
+        if index and (blocks[index] or blocks[index - 1]):
+            yield ""
+        yield from _lines(view)
 
 
 def _lines(view: View) -> Iterator[str]:

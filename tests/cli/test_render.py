@@ -76,7 +76,7 @@ def test_plain_tables_are_aligned_and_empty_cells_shown(capsys):
 
 def test_plain_fields_and_lines(capsys):
     emit(None, Fields(values={"recipe": "ab", "a": Mark("x", Tone.BAD)}, title="shards"), "done", "", as_json=False)
-    assert capsys.readouterr().out == "shards\nrecipe  ab\na       x\ndone\n\n"
+    assert capsys.readouterr().out == "shards\nrecipe  ab\na       x\n\ndone\n\n"
 
 
 def test_a_table_without_rows_has_its_header(capsys):
@@ -91,7 +91,7 @@ def test_hostile_text_moves_nothing(capsys):
     captured = capsys.readouterr()
     text = captured.out + captured.err
     assert all(char.isprintable() or char == "\n" for char in text)
-    assert text.count("\n") == 5
+    assert text.count("\n") == 6
     assert json.loads(captured.out.splitlines()[-1]) == {"x": HOSTILE}
 
 

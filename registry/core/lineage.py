@@ -16,7 +16,7 @@ from registry.core.digests import Digest, FileEntry
 from registry.core.ledger import Ledger
 from registry.core.names import Name
 from registry.core.records import Input, Output
-from registry.core.resolving import digest_inside
+from registry.core.resolving import digest_inside, root_of
 from registry.errors import DoesNotHold, ReckonError
 
 FileTable: TypeAlias = Callable[[Digest], Sequence[FileEntry]]
@@ -198,7 +198,7 @@ class Lineage:
         except ReckonError:
             return Link(role=Role.PARENT, name=name, digest=None, source=Missing(gap=Gap.MALFORMED))
         for artifact in self._by_name.get(name, []):
-            if artifact.output.contents.get("tensors") == root:
+            if root_of(artifact.output) == digest:
                 return Link(role=Role.PARENT, name=name, digest=digest, source=artifact)
         return Link(role=Role.PARENT, name=name, digest=digest, source=Missing(gap=Gap.NO_STEP))
 

@@ -16,7 +16,7 @@ from registry.core.digests import Digest, FileEntry, tree_digest
 from registry.core.ledger import Ledger
 from registry.core.names import Name, dvc_stage, known
 from registry.core.records import Execution, Output, Product
-from registry.errors import DoesNotHold, Refused, UnknownName
+from registry.errors import DoesNotHold, MalformedRecord, Refused, UnknownName
 
 SHORTEST = 8
 _HEX = re.compile(rf"(?:sha256:)?([0-9a-f]{{{SHORTEST},64}})")
@@ -136,8 +136,16 @@ def artifacts_with(ledger: Ledger, digest: Digest) -> tuple[tuple[Digest, Output
         (product_digest, output)
         for product_digest, product in sorted(ledger.products.items(), key=lambda pair: pair[0])
         for output in product.outputs
-        if digest == output.digest or output.contents.get("tensors") == str(digest)
+        if digest in (output.digest, root_of(output))
     )
+
+
+def root_of(output: Output) -> Digest | None:
+    """The tensor root among the contents of an output; None when there is none that can be read."""
+    try:
+        return Digest.parse(output.contents.get("tensors"))
+    except MalformedRecord:
+        return None
 
 
 def _path(entry: FileEntry) -> str:

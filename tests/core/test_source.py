@@ -17,7 +17,7 @@ CODE = {
     "train/folder/__init__.py": b"",
     "train/folder/lazy.py": b"from . import sibling\nfrom ..above import h\n",
     "train/folder/sibling.py": b"",
-    "train/above.py": b"import typing\nif typing.TYPE_CHECKING:\n    import train.typed\nelse:\n    import train.other\n",
+    "train/above.py": b"import typing\nif typing.TYPE_CHECKING:\n    import train.typed\nelse:\n  import train.other\n",
     "train/typed.py": b"",
     "train/other.py": b"import train.stage\n",
     "train/unrelated.py": b"",

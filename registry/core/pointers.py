@@ -14,10 +14,11 @@ from pathlib import PurePosixPath
 from typing import ClassVar, Self
 from urllib.parse import unquote, urlsplit
 
+from registry.core import canonical
 from registry.core.canonical import Json
 from registry.core.codec import Reader, opened
 from registry.core.digests import Digest
-from registry.errors import MalformedRecord
+from registry.errors import MalformedRecord, ReckonError
 
 ELSEWHERE = "outside-of-the-repository"
 LONGEST_REASON = 500
@@ -144,6 +145,40 @@ class Pointer:
         if self.uri is None or self.run_id is None:
             return None
         return Published(uri=self.uri, run_id=self.run_id, points=self.points, models=self.models)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pointers:
+    """All pointer records, oldest first, and what is wrong with those that cannot be read."""
+
+    readable: tuple[Pointer, ...] = ()
+    damages: tuple[str, ...] = ()
+
+    @classmethod
+    def build(cls, raw: Iterable[tuple[Digest, bytes | ReckonError]]) -> Self:
+        """Index raw records: (digest, bytes or what went wrong in reading them). One bad record hides no other."""
+        found: list[tuple[str, Digest, Pointer]] = []
+        damages = []
+        for digest, data in raw:
+            try:
+                if isinstance(data, ReckonError):
+                    raise data
+                pointer = Pointer.from_json(canonical.decode(data))
+                found.append((pointer.time, digest, pointer))
+            except ReckonError as error:
+                damages.append(f"{digest}: {error.message}")
+        return cls(
+            readable=tuple(pointer for _, _, pointer in sorted(found, key=lambda one: one[:2])), damages=tuple(damages)
+        )
+
+    def of(self, execution: Digest, system: str) -> tuple[Pointer, ...]:
+        """What was said of one execution in one tracker, oldest first."""
+        return tuple(one for one in self.readable if one.execution == execution and one.system == system)
+
+    def current(self, execution: Digest, system: str) -> Pointer | None:
+        """The newest pointer that says that the tracker holds the execution, or None."""
+        held = [one for one in self.of(execution, system) if one.state is PointerState.OK]
+        return held[-1] if held else None
 
 
 def pointer_to(execution: Digest, system: str, published: Published, time: str) -> Pointer:

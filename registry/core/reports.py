@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from registry.core.canonical import Json
 from registry.core.codec import name_of
@@ -20,6 +21,7 @@ from registry.core.names import Name, dvc_stage
 from registry.core.records import Execution, Input, Outcome, Output, Product, Recipe
 from registry.errors import MalformedRecord
 
+HISTORY_FILE: Final = "history.parquet"
 _TRAINED = re.compile(r"(rung)/([a-z0-9._-]+)|(hero)/[0-9]+")
 
 

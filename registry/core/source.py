@@ -35,8 +35,8 @@ def import_closure(module: str, contents: Mapping[str, bytes]) -> tuple[str, ...
     """Paths out of ``contents`` that running ``module`` may import, itself and all packages above it included; sorted.
 
     ``contents`` maps repository paths of own Python files (``train/rung.py``) to their bytes; a module that is not
-    among those is not own code. Imports for a type checker alone are left out. Raises ``Refused`` when ``module`` is not in
-    ``contents``, a file is not Python, or one imports by a computed name.
+    among those is not own code. Imports for a type checker alone are left out. Raises ``Refused`` when ``module`` is
+    not in ``contents``, a file is not Python, or one imports by a computed name.
     """
     found: set[str] = set()
     waiting = [module]

@@ -1,7 +1,7 @@
 """What a stage's process tells of itself while it runs: its run log, one durable line an event.
 
-``registry.core.runlog`` has the events, ``registry/README.md`` the contract. The log lies outside of every output, since
-it has clocks. Whatever ends the process, the log says it, or says nothing, which means *interrupted*.
+``registry.core.runlog`` has the events, ``registry/README.md`` the contract. The log lies outside of every output,
+since it has clocks. Whatever ends the process, the log says it, or says nothing, which means *interrupted*.
 """
 
 from __future__ import annotations

@@ -17,6 +17,11 @@ SHELL: Final = "Shell"
 
 COMMANDS: Final = (
     Entry(name="record", help="Write down a stage, before and after it runs.", section=RECORD),
+    Entry(name="status", help="Say what is recorded, stale, missing or interrupted.", section=LOOK),
+    Entry(name="show", help="Show what is on record of an artifact.", section=LOOK),
+    Entry(name="log", help="List executions, newest first.", section=LOOK),
+    Entry(name="tree", help="Draw the lineage of an artifact.", section=LOOK),
     Entry(name="ladder", help="Derive rungs of the ladder, beside the published figures.", section=LOOK),
+    Entry(name="verify", help="Hash every byte again, and compare with the record.", section=PROVE),
     Entry(name="completion", help="Print the script that completes commands and names.", section=SHELL),
 )

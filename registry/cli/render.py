@@ -26,6 +26,7 @@ from registry.cli.options import PROGRAM
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
+    from rich.tree import Tree as RichTree
 
 NOTHING = "-"
 
@@ -68,7 +69,15 @@ class Fields:
     title: str = ""
 
 
-View: TypeAlias = Cell | Table | Fields
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tree:
+    """A label with branches below it, which are trees too."""
+
+    label: Cell
+    branches: Sequence[Tree] = ()
+
+
+View: TypeAlias = Cell | Table | Fields | Tree
 
 
 def emit(value: object, *views: View, as_json: bool) -> None:
@@ -145,7 +154,7 @@ def _text(cell: Cell) -> str:
 
 def _plain(views: Sequence[View]) -> Iterator[str]:
     """All views as lines, with an empty one on both sides of a block."""
-    blocks = [isinstance(view, Table | Fields) for view in views]
+    blocks = [isinstance(view, Table | Fields | Tree) for view in views]
     for index, view in enumerate(views):
         if index and (blocks[index] or blocks[index - 1]):
             yield ""
@@ -161,8 +170,16 @@ def _lines(view: View) -> Iterator[str]:
     elif isinstance(view, Fields):
         yield from _titled(view.title)
         yield from _aligned(list(view.values.items()), set())
+    elif isinstance(view, Tree):
+        yield from _indented(view, "")
     else:
         yield _plain_line(view)
+
+
+def _indented(tree: Tree, margin: str) -> Iterator[str]:
+    yield margin + _text(tree.label)
+    for branch in tree.branches:
+        yield from _indented(branch, margin + "  ")
 
 
 def _titled(title: str) -> Iterator[str]:
@@ -200,6 +217,8 @@ def _drawn(view: View) -> RenderableType:
 
     if isinstance(view, str | Mark):
         return _rich(view, empty="")
+    if isinstance(view, Tree):
+        return _rich_tree(view)
     table = RichTable(title=_rich(view.title) if view.title else None, title_justify="left", box=box.SIMPLE_HEAD)
     if isinstance(view, Fields):
         table.show_header = False
@@ -213,6 +232,14 @@ def _drawn(view: View) -> RenderableType:
     for row in rows:
         table.add_row(*(_rich(cell) for cell in row))
     return table
+
+
+def _rich_tree(view: Tree) -> RichTree:
+    from rich.tree import Tree as RichTree
+
+    drawn = RichTree(_rich(view.label), guide_style="dim")
+    drawn.children = [_rich_tree(branch) for branch in view.branches]
+    return drawn
 
 
 def _rich(cell: Cell, empty: str = NOTHING) -> Text:

@@ -13,7 +13,7 @@ A command calls these functions and hands the results to one workflow. No rule o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from registry.ports import (
         Attempts,
         Bytes,
+        Cache,
         Host,
         Observer,
         Openings,
@@ -36,6 +37,11 @@ if TYPE_CHECKING:
         TableStore,
     )
     from registry.workflows.record import Recorder
+    from registry.workflows.show import Shower
+    from registry.workflows.status import Surveyor
+    from registry.workflows.tree import Grower
+    from registry.workflows.verify import Verifier
+    from registry.workflows.verify_records import RecordVerifier
 
 
 def root() -> Path:
@@ -172,3 +178,63 @@ def _raw(store: RecordStore, kinds: Iterable[str]) -> Iterator[tuple[str, Digest
                 yield kind, digest, store.get(kind, digest)
             except ReckonError as error:
                 yield kind, digest, error
+
+
+def shower(archive: Path) -> Shower:
+    """The workflow that looks up records."""
+    from registry.workflows.show import Shower
+
+    return Shower(records=record_store(archive), tables=table_store(archive), ledger=ledger(archive))
+
+
+def grower(archive: Path) -> Grower:
+    """The workflow that draws lineages."""
+    from registry.core.lineage import Lineage
+    from registry.workflows.tree import Grower
+
+    known = ledger(archive)
+    return Grower(ledger=known, lineage=Lineage(known, table_store(archive).get_files))
+
+
+def surveyor(archive: Path) -> Surveyor:
+    """The workflow that tells the state of all stages."""
+    from registry.workflows.status import Surveyor
+
+    return Surveyor(
+        workshop=workshop(archive), attempts=attempts(archive), tables=table_store(archive), ledger=ledger(archive)
+    )
+
+
+def cache(archive: Path) -> Cache:
+    """DVC's cache of this repository, hashed as it is read."""
+    from registry.adapters.cache import DvcCache
+    from registry.adapters.hashing import hash_file
+
+    return DvcCache(archive, hash_file=hash_file)
+
+
+def verifier(archive: Path, advance: Callable[[int], None], *, with_cache: bool) -> Verifier:
+    """The workflow that verifies artifacts."""
+    from registry.workflows.verify import Verifier
+
+    return Verifier(
+        disk=disk(archive),
+        observer=observer(archive),
+        tables=table_store(archive),
+        pipeline=pipeline(archive),
+        cache=cache(archive) if with_cache else None,
+        advance=advance,
+    )
+
+
+def record_verifier(archive: Path) -> RecordVerifier:
+    """The workflow that verifies the records themselves."""
+    from registry.workflows.verify_records import RecordVerifier
+
+    return RecordVerifier(
+        records=record_store(archive),
+        tables=table_store(archive),
+        repository=repository(archive),
+        attempts=attempts(archive),
+        ledger=ledger(archive),
+    )

@@ -68,6 +68,11 @@ class Ledger:
         mine = [(digest, one) for digest, one in self.executions.items() if one.stage == stage]
         return tuple(sorted(mine, key=lambda pair: (pair[1].attempt, pair[0]), reverse=True))
 
+    def newest(self) -> tuple[tuple[Digest, Execution], ...]:
+        """All executions, newest attempt first."""
+        pairs = self.executions.items()
+        return tuple(sorted(pairs, key=lambda pair: (pair[1].attempt, pair[0]), reverse=True))
+
     def stages(self) -> tuple[str, ...]:
         """Every stage that has an execution, sorted."""
         return tuple(sorted({one.stage for one in self.executions.values()}))

@@ -32,7 +32,9 @@ class Standing:
     replayed_steps: int | None
     total_steps: int | None
 
-    def __str__(self) -> str:
+    @property
+    def label(self) -> str:
+        """The tier, with the steps that it covers where there are any."""
         if self.tier is Tier.CUSTODY or self.total_steps is None:
             return self.tier.value
         return f"{self.tier} {self.replayed_steps}/{self.total_steps} steps"

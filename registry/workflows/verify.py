@@ -13,8 +13,11 @@ from dataclasses import dataclass
 from registry.core.comparison import fact_changes, file_changes, leaf_changes
 from registry.core.digests import Digest, FileEntry, tree_digest
 from registry.core.findings import Finding, Tally, Trouble, of_fact, of_file, of_tensor
+from registry.core.ledger import Damage, Ledger
+from registry.core.names import Name
 from registry.core.records import Output, Product
 from registry.core.resolving import Held, file_in, folder_in, relative
+from registry.core.resolving import artifact as resolve
 from registry.errors import ReckonError, UnknownName
 from registry.ports import Bytes, Cache, Observer, Pipeline, TableStore
 
@@ -45,6 +48,27 @@ class Verifier:
             if not self.disk.exists(output.path):
                 gone.append(output.path)
             tally.add(self._output(product, output, self._found(output.path, hashed), tally))
+
+    def everything(self, ledger: Ledger, tally: Tally) -> None:
+        """Verify the newest product of every stage. One that cannot be read is for the records' own check to tell."""
+        for stage in ledger.stages():
+            product = ledger.product_of(stage)
+            if product is not None:
+                self.product(product, tally)
+
+    def name(self, ledger: Ledger, name: Name, tally: Tally) -> None:
+        """Verify what a name means: all of a stage, a checkpoint or a file. Damaged records count against it.
+
+        Raises ``UnknownName`` when nothing is recorded under it.
+        """
+        held = resolve(ledger, name)
+        tally.add(_damaged(damage) for damage in ledger.damages)
+        if name.path is not None:
+            self.file(held, name.path, tally)
+        elif name.step is not None:
+            self.artifact(held, tally)
+        else:
+            self.product(held.product, tally)
 
     def artifact(self, held: Held, tally: Tally) -> None:
         """Verify one output, such as a checkpoint, into ``tally``."""
@@ -178,6 +202,11 @@ def _owner(product: Product, output: Output, path: str) -> str:
     """The name of the innermost output that ``path`` lies in: a checkpoint rather than its stage."""
     holders = [one for one in product.outputs if path.startswith(f"{one.path}/")]
     return max(holders, key=lambda one: len(one.path), default=output).name
+
+
+def _damaged(damage: Damage) -> Finding:
+    text = f"The {damage.kind} record {damage.name} is damaged, and may be of this artifact: {damage.reason}"
+    return Finding(subject=f"{damage.kind} {damage.name}", trouble=Trouble.RECORD, text=text)
 
 
 def _cache_finding(output: Output, key: str, text: str) -> Finding:

@@ -1,0 +1,152 @@
+"""How a zarr array is stored, read from its ``zarr.json`` as far as a reader with bounded memory must know it.
+
+Refuses metadata that is not a version-3 array, dtypes without a root, and grids that do not fit the shape. Codecs are
+left to tensorstore; here they only decide whether stored chunks are the plain bytes, so that parts can be read.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from registry.adapters.checkpoints.source import DamagedTensors
+from registry.core.blocks import boxes, touched
+from registry.core.tensors import TensorSpec
+from registry.errors import MalformedRecord, Refused
+
+METADATA = "zarr.json"
+LARGEST_METADATA = 2**20
+LARGEST_BAND = 8 * 2**30
+SMALLEST_PLAIN_CHUNK = 2**18
+
+_PLAIN_CODECS = ({"name": "bytes", "configuration": {"endian": "little"}}, {"name": "bytes"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkKeys:
+    """How the key of a stored chunk is made from its place in the grid."""
+
+    prefix: str
+    separator: str
+
+    def key(self, cell: tuple[int, ...]) -> str:
+        """The key of a chunk, relative to the array."""
+        return self.separator.join([*([self.prefix] if self.prefix else []), *map(str, cell)]) or "0"
+
+
+_KEYS = {"default": ChunkKeys(prefix="c", separator="/"), "v2": ChunkKeys(prefix="", separator=".")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """An array's identity and the grid of blocks that a reader gets at a time.
+
+    ``keys`` tells where plain chunks are; it is ``None`` when chunks must be decoded.
+    """
+
+    spec: TensorSpec
+    grid: tuple[int, ...]
+    keys: ChunkKeys | None
+
+    @property
+    def block_bytes(self) -> int:
+        """Bytes of one decoded block of the grid."""
+        return math.prod(self.grid) * self.spec.item_bytes
+
+    def band_bytes(self, span_bytes: int) -> int:
+        """Bytes of all blocks that ``span_bytes`` from the beginning touch: what decoding must hold at once."""
+        elements = min(span_bytes, self.spec.size_bytes) // self.spec.item_bytes
+        return self.block_bytes * sum(touched(box, self.grid) for box in boxes(self.spec.shape, 0, elements))
+
+
+def parse_layout(name: str, data: bytes) -> Layout | None:
+    """Read a ``zarr.json``; ``None`` when it describes a group. Raises ``DamagedTensors`` or ``MalformedRecord``."""
+    fields = _fields(name, data)
+    if fields.get("node_type") == "group":
+        return None
+    if fields.get("node_type") != "array" or fields.get("zarr_format") != 3:
+        raise DamagedTensors(f"The array {name!r} is no zarr array of version 3.")
+    spec = TensorSpec(name=name, dtype=_text(fields.get("data_type")), shape=_sizes(name, fields.get("shape")))
+    grid = _grid(name, fields)
+    if len(grid) != len(spec.shape) or 0 in grid:
+        raise DamagedTensors(f"The chunks of the array {name!r} do not fit its shape.")
+    layout = Layout(spec=spec, grid=grid, keys=_chunk_keys(fields))
+    return layout if _reads_plainly(layout, fields) else _decoded(layout)
+
+
+def _decoded(layout: Layout) -> Layout:
+    return Layout(spec=layout.spec, grid=layout.grid, keys=None)
+
+
+def _reads_plainly(layout: Layout, fields: Mapping[str, object]) -> bool:
+    """Whether the rows of a chunk lie in it without compression, padding or transformation, and reading them pays."""
+    inner = zip(layout.spec.shape[1:], layout.grid[1:], strict=True)
+    return (
+        layout.keys is not None
+        and fields.get("codecs") in [[codec] for codec in _PLAIN_CODECS]
+        and (layout.spec.item_bytes == 1 or fields.get("codecs") == [_PLAIN_CODECS[0]])
+        and not fields.get("storage_transformers")
+        and all(size % step == 0 for size, step in inner)
+        and (layout.block_bytes >= SMALLEST_PLAIN_CHUNK or layout.grid == layout.spec.shape)
+    )
+
+
+def refuse_wide(layout: Layout, span_bytes: int) -> int:
+    """The band of a decoded array. Raises ``Refused`` when it is more than memory should hold."""
+    band = layout.band_bytes(span_bytes)
+    if band > LARGEST_BAND:
+        raise Refused(
+            f"The array {layout.spec.name!r} is stored so that {band} bytes must be decoded at once.",
+            remedy="Save it again without compression, or in smaller chunks.",
+        )
+    return band
+
+
+def _fields(name: str, data: bytes) -> Mapping[str, object]:
+    try:
+        value = json.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise DamagedTensors(f"The metadata of the array {name!r} is not JSON: {str(error)[:200]}.") from error
+    if not isinstance(value, dict):
+        raise DamagedTensors(f"The metadata of the array {name!r} is not a JSON object.")
+    return value
+
+
+def _grid(name: str, fields: Mapping[str, object]) -> tuple[int, ...]:
+    """The shape of the blocks that are decoded one by one: the inner ones of a sharded array."""
+    for codec in _list(fields.get("codecs")):
+        if _object(codec).get("name") == "sharding_indexed":
+            return _sizes(name, _object(_object(codec).get("configuration")).get("chunk_shape"))
+    grid = _object(fields.get("chunk_grid"))
+    if grid.get("name") != "regular":
+        raise DamagedTensors(f"The array {name!r} has no regular grid of chunks.")
+    return _sizes(name, _object(grid.get("configuration")).get("chunk_shape"))
+
+
+def _chunk_keys(fields: Mapping[str, object]) -> ChunkKeys | None:
+    encoding = _object(fields.get("chunk_key_encoding"))
+    usual = _KEYS.get(_text(encoding.get("name")))
+    if usual is None:
+        return None
+    separator = _object(encoding.get("configuration")).get("separator", usual.separator)
+    return ChunkKeys(prefix=usual.prefix, separator=separator) if isinstance(separator, str) else None
+
+
+def _sizes(name: str, value: object) -> tuple[int, ...]:
+    if not isinstance(value, list) or any(type(size) is not int or size < 0 for size in value):
+        raise MalformedRecord(f"The shapes of the array {name!r} must be lists of non-negative integers.")
+    return tuple(value)
+
+
+def _object(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

@@ -32,6 +32,7 @@ class Drop(StrEnum):
     UNPARSED = "not parsed"
     SHORT = "too short"
     LONG = "too long"
+    RUN = "a run without a break"
     DUPLICATE = "exact duplicate"
 
 

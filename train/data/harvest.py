@@ -6,6 +6,7 @@ of documentation and the project's description. Every member that gives no docum
 
 from __future__ import annotations
 
+import re
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -22,6 +23,8 @@ from train.settings import text, texts, whole
 _CODE = (".py",)
 _PAGES = (".rst", ".md", ".txt")
 _DESCRIPTION = "METADATA"
+# No text: encoded data, mostly. Levanter cuts runs of 25,000 before it encodes them, which changes tokens.
+_RUN = re.compile(r"\S{10000}|\s{10000}")
 
 
 class Take(StrEnum):
@@ -155,7 +158,9 @@ def _measured(found: str, bounds: Bounds) -> Drop | None:
     size = len(found.encode("utf-8"))
     if size < bounds.minimum_bytes:
         return Drop.SHORT
-    return Drop.LONG if size > bounds.maximum_bytes else None
+    if size > bounds.maximum_bytes:
+        return Drop.LONG
+    return Drop.RUN if _RUN.search(found) else None
 
 
 def _document(wheel: Wheel, path: str, found: str, identity: str) -> Document:

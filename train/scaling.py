@@ -103,7 +103,7 @@ class Posterior:
         bounds = float(centres.min()) - reach, float(centres.max()) + reach
 
         def quantile(share: float) -> float:
-            return float(brentq(lambda loss: self._below(loss, centres, widths) - share, *bounds, xtol=1e-10))
+            return float(brentq(lambda loss: self._below(loss, centres, widths) - share, *bounds, xtol=1e-9))
 
         tail = (1 - level) / 2
         return Prediction(

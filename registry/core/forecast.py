@@ -15,6 +15,7 @@ from registry.core import canonical, decimals
 from registry.core.canonical import Json
 from registry.core.codec import Reader, opened
 from registry.core.digests import Digest
+from registry.core.names import Name
 from registry.errors import MalformedRecord
 
 FEWEST_RUNS = 3
@@ -149,10 +150,10 @@ class Forecast:
     extra: Mapping[str, Json] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        names = [run.name for run in self.runs]
+        names = [_stage(run.name) for run in self.runs]
         if len(set(names)) != len(names) or len(names) < FEWEST_RUNS:
             raise MalformedRecord(f"A forecast rests on at least {FEWEST_RUNS} different runs.")
-        if self.predicts in names:
+        if _stage(self.predicts) in names:
             raise MalformedRecord(f"A forecast of {self.predicts} cannot rest on {self.predicts}.")
 
     @property
@@ -196,6 +197,12 @@ class Forecast:
 def forecast_record(data: bytes) -> Forecast:
     """Read the bytes of a forecast, as a stage wrote or an archive sealed them. Raises ``MalformedRecord``."""
     return Forecast.from_json(canonical.decode(data))
+
+
+def _stage(text: str) -> str:
+    if Name.parse(text).stage != text:
+        raise MalformedRecord(f"{text!r} is not the name of a stage.")
+    return text
 
 
 def decimal_of(reader: Reader, name: str) -> Decimal:

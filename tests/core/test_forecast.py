@@ -14,7 +14,7 @@ from registry.core.codec import name_of, record_bytes
 from registry.core.digests import sha256
 from registry.core.forecast import Backtest, FittedRun, Forecast, Interval, forecast_record
 from registry.core.scoring import Observed, Score, compare
-from registry.errors import DoesNotHold, MalformedRecord
+from registry.errors import DoesNotHold, MalformedRecord, Refused
 
 INTERVAL = Interval(
     point=Decimal("4.1"),
@@ -101,12 +101,15 @@ def test_whatever_is_altered_gives_another_name(path: tuple[str | int, ...], val
         (("runs",), []),
         (("runs", 1, "name"), "rung/a"),
         (("predicts",), "rung/b"),
+        (("predicts",), "../hero"),
+        (("predicts",), "hero/2@step-3"),
+        (("runs", 0, "name"), "rung//a"),
         (("runs", 0, "scale"), 12),
         (("law",), "a straight line"),
     ],
 )
 def test_a_forecast_that_contradicts_itself_is_refused(path: tuple[str | int, ...], value: object) -> None:
-    with pytest.raises(MalformedRecord):
+    with pytest.raises(Refused):
         forecast_record(altered(*path, value=value))
 
 

@@ -35,14 +35,10 @@ class StageSpec:
 def resolve(document: object, params: object) -> dict[str, StageSpec]:
     """All stages of a parsed ``dvc.yaml`` by name, in its order. Raises ``Refused`` for what it does not understand."""
     settings = _mapping(params, "params.yaml")
-    stages = _mapping(
-        _mapping(document, "dvc.yaml").get("stages"), "the stages of dvc.yaml"
-    )
+    stages = _mapping(_mapping(document, "dvc.yaml").get("stages"), "the stages of dvc.yaml")
     resolved: dict[str, StageSpec] = {}
     for name, body in stages.items():
-        for dvc_name, scope, stage in _instances(
-            name, _mapping(body, f"the stage {name}"), settings
-        ):
+        for dvc_name, scope, stage in _instances(name, _mapping(body, f"the stage {name}"), settings):
             spec = _spec(stage_of_dvc(dvc_name), stage, {**settings, **scope}, settings)
             resolved[spec.name] = spec
     return resolved
@@ -77,9 +73,7 @@ def lookup(settings: Mapping[str, object], key: str) -> object:
     value: object = settings
     for part in key.split("."):
         if not isinstance(value, Mapping) or part not in value:
-            raise Refused(
-                f"The setting {key!r} does not exist.", remedy="Add it to params.yaml."
-            )
+            raise Refused(f"The setting {key!r} does not exist.", remedy="Add it to params.yaml.")
         value = value[part]
     return value
 
@@ -94,17 +88,18 @@ def _instances(
     if isinstance(items, str):
         items = _substitute(items, settings)
     stage = _mapping(body.get("do"), f"the 'do' of {name}")
-    if isinstance(items, Mapping):
-        yield from (
-            (f"{name}@{key}", {"key": str(key), "item": item}, stage)
-            for key, item in items.items()
+    keys = items if isinstance(items, Mapping | list) else ()
+    if not all(isinstance(key, str) or (isinstance(items, list) and type(key) is int) for key in keys):
+        raise Refused(
+            f"The stage {name} loops over keys that are not words; DVC leaves such stages out without a word.",
+            remedy="Quote them: '1', not 1.",
         )
-    elif isinstance(items, Sequence) and not isinstance(items, str):
+    if isinstance(items, Mapping):
+        yield from ((f"{name}@{key}", {"key": str(key), "item": item}, stage) for key, item in items.items())
+    elif isinstance(items, list):
         yield from ((f"{name}@{item}", {"item": item}, stage) for item in items)
     else:
-        raise Refused(
-            f"The stage {name} loops over something that is neither a mapping nor a list."
-        )
+        raise Refused(f"The stage {name} loops over something that is neither a mapping nor a list.")
 
 
 def _spec(
@@ -115,9 +110,7 @@ def _spec(
 ) -> StageSpec:
     unknown = set(body) - _KNOWN
     if unknown:
-        raise Refused(
-            f"The stage {name} uses {', '.join(sorted(unknown))}, which reckon cannot record."
-        )
+        raise Refused(f"The stage {name} uses {', '.join(sorted(unknown))}, which reckon cannot record.")
     command = body.get("cmd")
     if not isinstance(command, str):
         raise Refused(f"The command of {name} must be one line.")
@@ -155,12 +148,19 @@ def _substitute(text: str, scope: Mapping[str, object]) -> object:
     whole = _HOLE.fullmatch(text)
     if whole:
         return lookup(scope, whole[1])
-    filled = _HOLE.sub(lambda hole: str(lookup(scope, hole[1])), text)
+    filled = _HOLE.sub(lambda hole: _spelled(lookup(scope, hole[1]), hole[1]), text)
     if "${" in filled:
-        raise Refused(
-            f"{text!r} uses a form of substitution that reckon cannot record."
-        )
+        raise Refused(f"{text!r} uses a form of substitution that reckon cannot record.")
     return filled
+
+
+def _spelled(value: object, key: str) -> str:
+    """A value inside a longer string, as DVC writes it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise Refused(f"The setting {key!r} cannot stand inside a string.", remedy="Give it as a parameter instead.")
 
 
 def _mapping(value: object, where: str) -> Mapping[str, object]:

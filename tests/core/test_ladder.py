@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from decimal import Decimal
+from decimal import ROUND_UP, Context, Decimal, localcontext
 from fractions import Fraction
 
 import pytest
@@ -136,3 +136,9 @@ def test_widths_that_do_not_come_out_whole_are_refused() -> None:
         derive(thirds, SMALL)
     with pytest.raises(Refused, match="latent width would be 64/5"):
         derive(dataclasses.replace(POCKET, latent_width=Fraction(1, 5)), SMALL)
+
+
+def test_the_callers_decimal_context_changes_nothing() -> None:
+    expected = derive(FAMILY, Shape.from_settings(PUBLISHED_HERO))
+    with localcontext(Context(prec=3, rounding=ROUND_UP)):
+        assert derive(FAMILY, Shape.from_settings(PUBLISHED_HERO)) == expected

@@ -6,7 +6,7 @@ suite that runs on the fake and on the real adapter.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from registry.core.canonical import Json
@@ -18,7 +18,7 @@ from registry.core.pointers import Published
 from registry.core.records import Revision
 from registry.core.reports import ExecutionReport
 from registry.core.runlog import RunLog
-from registry.core.tensors import Leaf
+from registry.core.tensors import ChunkList, Leaf, TensorSpec
 
 
 class RecordStore(Protocol):
@@ -134,6 +134,32 @@ class Observer(Protocol):
 
     def contents(self, stage: str, path: str) -> Mapping[str, Json]:
         """Counts and content digests of a stage's output, read back from the bytes."""
+        ...
+
+
+class Tensors(Protocol):
+    """An open container of tensors."""
+
+    @property
+    def container(self) -> str:
+        """Its kind, such as ``safetensors``."""
+        ...
+
+    @property
+    def specs(self) -> Sequence[TensorSpec]:
+        """Its tensors, sorted by name. Never empty."""
+        ...
+
+    def leaves(self, specs: Sequence[TensorSpec], advance: Callable[[int], None]) -> Sequence[Leaf]:
+        """The leaves of ``specs``, in their order; ``advance`` is told of bytes as they are done."""
+        ...
+
+    def chunks(self, spec: TensorSpec) -> ChunkList:
+        """The chunk digests of one tensor, which prove ranges of it."""
+        ...
+
+    def read(self, spec: TensorSpec, start_byte: int, stop_byte: int) -> bytes:
+        """Elements of a tensor in C order, little-endian. Raises ``Refused`` for a range that cuts one or leaves it."""
         ...
 
 

@@ -22,6 +22,7 @@ COMMANDS: Final = (
     Entry(name="log", help="List executions, newest first.", section=LOOK),
     Entry(name="tree", help="Draw the lineage of an artifact.", section=LOOK),
     Entry(name="ladder", help="Derive rungs of the ladder, beside the published figures.", section=LOOK),
+    Entry(name="root", help="Hash the tensors of a checkpoint, whatever its container.", section=PROVE),
     Entry(name="verify", help="Hash every byte again, and compare with the record.", section=PROVE),
     Entry(name="completion", help="Print the script that completes commands and names.", section=SHELL),
 )

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         RecordStore,
         Repository,
         TableStore,
+        Tensors,
     )
     from registry.workflows.record import Recorder
     from registry.workflows.show import Shower
@@ -125,6 +126,13 @@ def observer(archive: Path) -> Observer:
     from registry.adapters.observer import LocalObserver
 
     return LocalObserver(archive, read_leaves=checkpoints.read_leaves, observe=observers.observe)
+
+
+def tensors(path: Path) -> Tensors:
+    """The tensors at a path: safetensors, OCDBT or zarr."""
+    from registry.adapters.checkpoints import open_checkpoint
+
+    return open_checkpoint(path)
 
 
 def workshop(archive: Path) -> Workshop:

@@ -168,9 +168,10 @@ class Connection:
             return UnknownName(
                 f"MLflow at {self.address} does not know it: {said}", remedy="See 'reckon sync --recheck'."
             )
-        remedy = "Nothing is lost: run 'reckon sync' when MLflow can be reached again."
         if _silent(error):
+            remedy = "Nothing is lost: run 'reckon sync' when it answers again."
             return Unreachable(f"MLflow at {self.address} does not answer: {said}", remedy=remedy)
+        remedy = "Nothing is lost: mend that, then run 'reckon sync'."
         return OutsideFailed(f"MLflow at {self.address} refused: {said}", remedy=remedy)
 
     def _secrets(self) -> list[str]:

@@ -200,7 +200,7 @@ class MlflowTracker:
         version = next((one for one in held if one.tags.get(PRODUCT) == str(model.product)), None)
         if version is None:
             tags = {PRODUCT: str(model.product), CHECKPOINT: last.tags[CHECKPOINT], LOCATOR: model.locator or "-"}
-            source = f"dvc:{model.path}?product={model.product}"
+            source = f"dvc:///{model.path}?product={model.product}"
             version = self._at.call("create_model_version", model.name, source, run_id, tags, await_creation_for=0)
         if all(int(version.version) >= int(one.version) for one in held):
             self._at.call("set_registered_model_alias", model.name, ALIAS, version.version)

@@ -13,6 +13,7 @@ from registry.cli.lazy import Entry
 RECORD: Final = "Record"
 LOOK: Final = "Look"
 PROVE: Final = "Prove"
+PUBLISH: Final = "Publish"
 SHELL: Final = "Shell"
 
 COMMANDS: Final = (
@@ -24,5 +25,6 @@ COMMANDS: Final = (
     Entry(name="ladder", help="Derive rungs of the ladder, beside the published figures.", section=LOOK),
     Entry(name="root", help="Hash the tensors of a checkpoint, whatever its container.", section=PROVE),
     Entry(name="verify", help="Hash every byte again, and compare with the record.", section=PROVE),
+    Entry(name="hub", help="Serve models and data sets to the Hugging Face client.", section=PUBLISH),
     Entry(name="completion", help="Print the script that completes commands and names.", section=SHELL),
 )

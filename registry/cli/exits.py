@@ -44,6 +44,7 @@ _EXTRAS = {
     **dict.fromkeys(("dvc", "mlflow", "wandb"), "lab"),
     **dict.fromkeys(("datasets", "equinox", "haliax", "jax", "levanter", "safetensors", "scipy"), "train"),
     **dict.fromkeys(("tensorstore", "tokenizers", "transformers"), "train"),
+    **dict.fromkeys(("pathspec", "pygit2", "starlette", "uvicorn"), "hub"),
 }
 
 

@@ -246,3 +246,10 @@ def record_verifier(archive: Path) -> RecordVerifier:
         attempts=attempts(archive),
         ledger=ledger(archive),
     )
+
+
+def serve_hub(folder: Path, *, at: tuple[str, int], ready: Callable[[str, Path], None]) -> None:
+    """Serve the hub in ``folder`` at host and port until a signal comes; ``ready`` gets its address and token file."""
+    from registry.adapters.hub_server.serve import serve
+
+    serve(folder, at=at, ready=lambda here: ready(here.endpoint, here.token))

@@ -119,9 +119,9 @@ class Lineage:
         return found
 
     def downwards(self) -> Mapping[Digest, tuple[tuple[Digest, Link], ...]]:
-        """For every product, those that were made from it, with the link that says so."""
+        """For every product, those that were made from it, oldest first, with the link that says so."""
         found: dict[Digest, list[tuple[Digest, Link]]] = {}
-        for product in sorted(self._executions):
+        for product in sorted(self._executions, key=self._newest):
             for link in self.links(product):
                 if isinstance(link.source, Artifact):
                     found.setdefault(link.source.product, []).append((product, link))

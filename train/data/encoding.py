@@ -30,7 +30,7 @@ class Encoder:
 
     def __init__(self, folder: Path) -> None:
         identity, self.identity = read_identity(folder)
-        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self._tokenizer = Tokenizer.from_buffer((folder / "tokenizer.json").read_bytes())
         self.vocabulary: int = self._tokenizer.get_vocab_size()
         if canonical.encode(golden_of(self._tokenizer)) != canonical.encode(identity.get("golden")):
             raise DoesNotHold(

@@ -1,8 +1,8 @@
 """The tokenizer and the token caches, read back: golden documents encoded again, tokens counted and digested.
 
-Neither JAX nor Levanter is imported: a cache is two zarr3 arrays and a ledger. Refuses a tokenizer that does not give the
-ids of its golden documents, a cache whose ledger, document table or summary is not what its arrays say, and tokens outside
-of the vocabulary.
+Neither JAX nor Levanter is imported: a cache is two zarr3 arrays and a ledger. Refuses a tokenizer that does not give
+the ids of its golden documents, a cache whose ledger, document table or summary is not what its arrays say, and tokens
+outside of the vocabulary.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ def observe_tokenizer(path: Path) -> dict[str, Json]:
         file = inside(path, name)
         required(str(sha256(read_bytes(file))) == digest, file, "is not the file that identity.json names")
     try:
-        tokenizer = Tokenizer.from_str(read_bytes(path / "tokenizer.json").decode("utf-8"))
-    except Exception as error:  # noqa: BLE001 - the back-end raises bare Exception for a file that it cannot parse
+        tokenizer = Tokenizer.from_buffer(read_bytes(path / "tokenizer.json"))
+    except ValueError as error:
         raise DoesNotHold(f"{path / 'tokenizer.json'} is damaged: {error}.", remedy="Run 'tokenizer'.") from error
     size = tokenizer.get_vocab_size()
     required(size == identity.get("vocabulary"), path, f"has {size} tokens, not {identity.get('vocabulary')}")
     for entry in cast(list[Json], golden):
-        _check_golden(path, tokenizer, entry)
+        _check_golden(path, tokenizer, entry, cast(Mapping[str, Json], special))
     return {"vocabulary": size, "backend": identity.get("backend"), "golden": str(record_digest(golden))}
 
 
@@ -67,13 +67,15 @@ def observe_tokens(path: Path) -> dict[str, Json]:
     return facts
 
 
-def _check_golden(path: Path, tokenizer: Any, entry: Json) -> None:
+def _check_golden(path: Path, tokenizer: Any, entry: Json, special: Mapping[str, Json]) -> None:
     golden = cast(Mapping[str, Any], entry)
     text = golden.get("text") if isinstance(entry, dict) else None
     required(isinstance(text, str), path / "identity.json", "has a golden document without a text")
     ids = tokenizer.encode(text, add_special_tokens=False).ids
+    begin, end = (tokenizer.id_to_token(special.get(key)) for key in ("bos_token", "eos_token"))
+    document = tokenizer.encode(f"{begin}{text} {end}", add_special_tokens=False).ids
     complaint = f"encodes the golden document {golden.get('name')!r} otherwise than recorded"
-    required(ids == golden.get("ids"), path, complaint)
+    required([ids, document] == [golden.get("ids"), golden.get("document")], path, complaint)
     back = tokenizer.decode(ids, skip_special_tokens=False)
     required(back == text, path, f"does not give the golden document {golden.get('name')!r} back")
 

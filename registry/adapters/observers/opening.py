@@ -1,14 +1,14 @@
 """Open files that a stage wrote, as hostile bytes: bounded, whole, of the columns that they must have.
 
-Every fault of a file is a ``DoesNotHold`` that names it. Parquet's own limits are not trusted: a file claims its counts,
-and what is counted is what was read.
+Every fault of a file is a ``DoesNotHold`` that names it. What Parquet claims of itself is not trusted: what is counted
+is what was read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from registry.core import canonical
 from registry.core.canonical import Json
@@ -27,8 +27,7 @@ def required(condition: bool, path: Path, complaint: str) -> None:
 
 def read_bytes(path: Path) -> bytes:
     """The bytes of a file that must be there and within bounds."""
-    required(path.is_file(), path, "is missing")
-    required(path.stat().st_size <= MAXIMUM_FILE_BYTES, path, "is too large to be read")
+    check_bounds(path)
     return path.read_bytes()
 
 
@@ -39,8 +38,7 @@ def read_json(path: Path) -> Mapping[str, Json]:
     except MalformedRecord as error:
         raise DoesNotHold(f"{path} is damaged: {error.message}", remedy="Run its stage again.") from error
     required(isinstance(value, dict), path, "is no JSON object")
-    assert isinstance(value, dict)
-    return value
+    return cast(Mapping[str, Json], value)
 
 
 def inside(folder: Path, name: object) -> Path:
@@ -56,7 +54,7 @@ def rows_of(path: Path, columns: Mapping[str, type]) -> Iterator[dict[str, Any]]
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    read_bounds(path)
+    check_bounds(path)
     try:
         with pq.ParquetFile(path) as file:
             required(set(file.schema_arrow.names) == set(columns), path, "has other columns than it must")
@@ -69,7 +67,7 @@ def rows_of(path: Path, columns: Mapping[str, type]) -> Iterator[dict[str, Any]]
         raise DoesNotHold(f"{path} is damaged: {error}.", remedy="Run its stage again.") from error
 
 
-def read_bounds(path: Path) -> None:
+def check_bounds(path: Path) -> None:
     """Raise ``DoesNotHold`` unless ``path`` is a file within bounds."""
     required(path.is_file(), path, "is missing")
     required(path.stat().st_size <= MAXIMUM_FILE_BYTES, path, "is too large to be read")

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from support.fixtures import at_sea, sailed, sailed_once, toy  # noqa: F401  # fixtures
 
 ROOT = Path(__file__).resolve().parent.parent
 
-pytest_plugins = ("support.hub",)  # the fixtures `hub` and `hub_process`
+pytest_plugins = ("support.hub", "support.fixtures")  # the fixtures `hub`, `hub_process`, `toy`, `sailed`, `at_sea`
 
 os.environ.update(
     DVC_NO_ANALYTICS="true",

@@ -13,6 +13,7 @@ A command calls these functions and hands the results to one workflow. No rule o
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from registry.core.canonical import Json
     from registry.core.digests import Digest
     from registry.core.ledger import Ledger
+    from registry.core.pointers import Pointers
     from registry.observing import Workshop
     from registry.ports import (
         Attempts,
@@ -36,10 +38,13 @@ if TYPE_CHECKING:
         Repository,
         TableStore,
         Tensors,
+        Tracker,
     )
+    from registry.workflows.curves import CurveChecker
     from registry.workflows.record import Recorder
     from registry.workflows.show import Shower
     from registry.workflows.status import Surveyor
+    from registry.workflows.sync import Syncer
     from registry.workflows.tree import Grower
     from registry.workflows.verify import Verifier
     from registry.workflows.verify_records import RecordVerifier
@@ -253,3 +258,53 @@ def serve_hub(folder: Path, *, at: tuple[str, int], ready: Callable[[str, Path],
     from registry.adapters.hub_server.serve import serve
 
     serve(folder, at=at, ready=lambda here: ready(here.endpoint, here.token))
+
+
+def pointers(archive: Path) -> Pointers:
+    """All pointer records; damaged ones are listed in it."""
+    from registry.core.pointers import Pointer, Pointers
+
+    return Pointers.build((digest, data) for _, digest, data in _raw(record_store(archive), (Pointer.KIND,)))
+
+
+def tracker(archive: Path) -> Tracker:
+    """MLflow: the server or store of MLFLOW_TRACKING_URI, else the repository's own store under ``artifacts/``."""
+    from registry.adapters.mlflow_store import MlflowTracker
+
+    return MlflowTracker(archive, os.environ.get("MLFLOW_TRACKING_URI") or None)
+
+
+def syncer(archive: Path) -> Syncer:
+    """The workflow that tells the tracker of executions."""
+    from registry.adapters.histories import ParquetHistories
+    from registry.workflows.sync import Syncer
+
+    return Syncer(
+        tracker=tracker(archive),
+        records=record_store(archive),
+        tables=table_store(archive),
+        histories=ParquetHistories(archive),
+        host=host(),
+    )
+
+
+def publish(archive: Path, executions: Iterable[Digest], talk: Callable[[str], None]) -> None:
+    """Tell the tracker of executions that were just recorded. A tracker that fails is told by ``talk``, not raised."""
+    done = syncer(archive).sync(ledger(archive), pointers(archive), executions)
+    for one in done.failed:
+        talk(f"{one.stage} is recorded, but the tracker was not told: {one.pointer.reason} Later: reckon sync")
+
+
+def curve_checker(archive: Path) -> CurveChecker:
+    """The workflow that holds the trackers' histories against our own."""
+    from registry.adapters.histories import ParquetHistories
+    from registry.adapters.wandb_files import WandbFiles
+    from registry.workflows.curves import CurveChecker
+    from registry.workflows.sync import history_of
+
+    tables, histories = table_store(archive), ParquetHistories(archive)
+    return CurveChecker(
+        history=lambda product: history_of(product, tables, histories),
+        tracker=tracker(archive),
+        files=WandbFiles(archive),
+    )

@@ -1,16 +1,18 @@
 """Digests with their algorithm in their name, and the digest of a tree of files.
 
 SHA-256 names files, records and trees; BLAKE3 names tensor leaves; git's SHA-1 object ids and DVC's MD5 occur only as
-locators. A digest without an algorithm, or with upper-case letters, is refused: one value, one spelling.
+locators. A digest without an algorithm, or with upper-case letters, is refused: one value, one spelling. A tree digest
+commits to a Merkle tree over the files, so that one file can be proved to be in it (``registry.core.inclusion``).
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 from typing import Self
 
 from registry.core import canonical
@@ -87,15 +89,46 @@ def record_digest(value: canonical.Json) -> Digest:
 
 
 def tree_digest(entries: Iterable[FileEntry]) -> Digest:
-    """SHA-256 of the canonical list of ``[path, size, digest]``, sorted by path.
+    """The digest of a tree: of its number of files and the Merkle root over them, sorted by path.
 
     It does not depend on the order of ``entries`` or on anything but paths and contents. Raises ``MalformedRecord``
     when a path stands twice.
     """
-    rows = sorted((entry.path, entry.size_bytes, str(entry.digest)) for entry in entries)
-    if len({path for path, _, _ in rows}) != len(rows):
+    ordered = sorted(entries, key=lambda entry: entry.path)
+    if any(one.path == other.path for one, other in pairwise(ordered)):
         raise MalformedRecord("A path stands twice in one tree.")
-    return record_digest([list(row) for row in rows])
+    return digest_of_tree(len(ordered), merkle_root([leaf_hash(entry_row(entry)) for entry in ordered]))
+
+
+def digest_of_tree(files: int, root: bytes) -> Digest:
+    """The digest of a tree of ``files`` files with that Merkle root (32 bytes)."""
+    return record_digest({"kind": "tree", "schema": 1, "files": files, "root": f"sha256:{root.hex()}"})
+
+
+def entry_row(entry: FileEntry) -> bytes:
+    """The bytes by which a file stands in its tree: canonical ``[path, size, digest]``."""
+    return canonical.encode([entry.path, entry.size_bytes, str(entry.digest)])
+
+
+def leaf_hash(data: bytes) -> bytes:
+    """SHA-256 of a zero byte and ``data``: a leaf, which no node can be taken for (RFC 6962, 2.1)."""
+    return hashlib.sha256(b"\0" + data).digest()
+
+
+def node_hash(left: bytes, right: bytes) -> bytes:
+    """SHA-256 of a one byte and two hashes: a node (RFC 6962, 2.1)."""
+    return hashlib.sha256(b"\1" + left + right).digest()
+
+
+def merkle_root(leaves: Sequence[bytes]) -> bytes:
+    """The root over leaf hashes in their order (RFC 6962, 2.1). Level by level, so that depth costs no stack."""
+    level = list(leaves)
+    if not level:
+        return hashlib.sha256(b"").digest()
+    while len(level) > 1:
+        odd = level[-1:] if len(level) % 2 else []
+        level = [node_hash(level[at], level[at + 1]) for at in range(0, len(level) - 1, 2)] + odd
+    return level[0]
 
 
 def git_blob(data: bytes) -> Digest:

@@ -33,7 +33,7 @@ def audit_path(leaves: Sequence[bytes], index: int) -> tuple[bytes, ...]:
 
 
 def root_by_path(leaf: bytes, index: int, leaves: int, path: Sequence[bytes]) -> bytes:
-    """The root of a tree of ``leaves`` leaves in which the leaf hash ``leaf`` stands at ``index``, if ``path`` is right.
+    """The root of a tree of ``leaves`` leaves with the leaf hash ``leaf`` at ``index``, if ``path`` is right.
 
     Raises ``MalformedRecord`` when the path has not the length that the index and the number of leaves demand.
     """

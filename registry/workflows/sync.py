@@ -108,9 +108,12 @@ class Syncer:
     def _lacks(self, ledger: Ledger, execution: Digest, pointers: Pointers) -> bool:
         """Whether no pointer says that the tracker holds it, or it holds no points while a history is at hand now."""
         current = pointers.current(execution, self.tracker.system)
-        if current is not None and current.points == 0:
+        if current is None or current.points > 0:
+            return current is None
+        try:
             return self._history(_product(ledger, ledger.executions[execution])) is not None
-        return current is None
+        except DoesNotHold:
+            return True  # telling the tracker of it says why
 
     def _history(self, product: Product | None) -> History | None:
         return None if product is None else history_of(product, self.tables, self.histories)

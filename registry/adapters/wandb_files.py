@@ -30,6 +30,7 @@ from registry.errors import DoesNotHold, MalformedRecord, OutsideFailed, Unknown
 _MAXIMUM_BYTES = 8 * 2**30
 _MAXIMUM_LINE_BYTES = 64 * 2**20
 _SECONDS = 300.0
+_READER = ["-P", "-m", "wandb", "leet", "inspect", "--json"]
 _HISTORY = b'"type":"history"'
 _SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _COMPLAINT = "wandb leet inspect:"
@@ -44,7 +45,7 @@ class WandbFiles:
     def read(self, location: str) -> Copy:
         """The history of the log at ``location``, without the sign of zero, which its JSON does not keep."""
         log = self._log(location)
-        command = [sys.executable, "-P", "-m", "wandb", "leet", "inspect", "--json", str(log)]
+        command = [sys.executable, *_READER, str(log)]
         if find_spec("wandb") is None:
             raise OutsideFailed("wandb is not installed.", remedy="Install deadreckon with its extra 'lab'.")
         with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as complaints:

@@ -12,7 +12,9 @@ from registry.errors import Refused, UnknownName
 WORD = st.from_regex(r"[a-z0-9][a-z0-9._-]{0,6}", fullmatch=True)
 STAGES = st.lists(WORD, min_size=1, max_size=3).map("/".join)
 PATHS = st.lists(
-    st.text("abcXYZ09._- é:@", min_size=1, max_size=6).filter(lambda part: part not in (".", "..")), min_size=1, max_size=3
+    st.text("abcXYZ09._- é:@", min_size=1, max_size=6).filter(lambda part: part not in (".", "..")),
+    min_size=1,
+    max_size=3,
 ).map("/".join)
 
 
@@ -36,7 +38,20 @@ def test_any_text_is_one_name_or_refused(text: str) -> None:
     [
         *("", "/", "/shards", "shards/", "a//b", "../a", "a/..", "a/../b", "..", ".hidden", "Shards", "a b", "a\\b"),
         *("rung/d48@", "rung/d48@step-", "rung/d48@step-01", "rung/d48@step--1", "rung/d48@latest", "a@step-1@step-2"),
-        *("a:", "a:/etc/passwd", "a:../b", "a:b/../c", "a:b//c", "a:.", "a:b\\c", "a:b\n", "a:b\0c", "a\n", "@step-1", "ä"),
+        *(
+            "a:",
+            "a:/etc/passwd",
+            "a:../b",
+            "a:b/../c",
+            "a:b//c",
+            "a:.",
+            "a:b\\c",
+            "a:b\n",
+            "a:b\0c",
+            "a\n",
+            "@step-1",
+            "ä",
+        ),
         "a@step-1000000000000000",
     ],
 )

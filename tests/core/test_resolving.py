@@ -29,14 +29,24 @@ RECIPE = sha256(b"recipe")
 
 def output(name: str, **contents: object) -> Output:
     return Output(
-        name=name, path=f"artifacts/{name}", digest=sha256(name.encode()), size_bytes=1, files=1, contents=contents, locator=None
+        name=name,
+        path=f"artifacts/{name}",
+        digest=sha256(name.encode()),
+        size_bytes=1,
+        files=1,
+        contents=contents,
+        locator=None,
     )
 
 
 PRODUCT = Product(
     stage="rung/d32",
     recipe=RECIPE,
-    outputs=(output("rung/d32"), output("rung/d32@step-20", step=20, tensors=str(ROOT)), output("rung/d32@step-40", step=40)),
+    outputs=(
+        output("rung/d32"),
+        output("rung/d32@step-20", step=20, tensors=str(ROOT)),
+        output("rung/d32@step-40", step=40),
+    ),
 )
 EXECUTION = Execution(
     stage="rung/d32",

@@ -14,6 +14,8 @@ from registry.core.runlog import RunLog
 from registry.core.tensors import Leaf, TensorSpec, leaf_of
 from registry.errors import MalformedRecord, Refused, UnknownName
 
+CLEAN = Revision(commit="c" * 40, tree="d" * 40, patch=None)
+
 
 @dataclass
 class FakePipeline:
@@ -67,7 +69,7 @@ class FakeRepository:
     """A revision that is what a test says, and blobs of the fake disk's files."""
 
     disk: FakeDisk
-    at: Revision = Revision(commit="c" * 40, tree="d" * 40, patch=None)
+    at: Revision = CLEAN
     changed: list[str] = field(default_factory=list)
 
     def revision(self) -> Revision:

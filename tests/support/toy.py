@@ -28,8 +28,8 @@ from registry.adapters.tables import TableFolder
 from registry.cli import wiring
 from registry.core.canonical import Json
 from registry.core.ledger import Ledger
-from registry.observing import Workshop
 from registry.errors import MalformedRecord
+from registry.observing import Workshop
 from registry.workflows.record import Recorded, Recorder
 
 STAGES = ("chart", "plot/east", "plot/west", "note", "leg/1", "leg/2")

@@ -1,8 +1,8 @@
 """The stage program of the toy archive: what ``train.*`` is to the real one, in the standard library.
 
-``python -m train.voyage STAGE`` in a toy repository, or :func:`sail` in a test. It writes outputs and a run log and
-never a record. Stages: ``chart`` (text), ``plot/east`` and ``plot/west`` (from the chart), ``note`` (one file), ``leg/1``
-and ``leg/2`` (steps with kept checkpoints; the second begins from the first).
+``python -m train.voyage STAGE`` in a toy repository, or :class:`Voyage` in a test. It writes outputs and a run log and
+never a record. Stages: ``chart`` (text), ``plot/east`` and ``plot/west`` (from the chart), ``note`` (one file),
+``leg/1`` and ``leg/2`` (steps with kept checkpoints; the second begins from the first).
 """
 
 from __future__ import annotations
@@ -133,7 +133,11 @@ class Voyage:
         begun = self._params()["legs"].get(self.stage[4:], {}) if self.stage.startswith("leg/") else {}
         if not begun.get("from", "").startswith("artifacts/leg/1/checkpoints/"):
             return None
-        return {"name": "leg/1", "step": int(begun["from"].rpartition("-")[2]), "root": str(root_of(self.root / begun["from"]))}
+        return {
+            "name": "leg/1",
+            "step": int(begun["from"].rpartition("-")[2]),
+            "root": str(root_of(self.root / begun["from"])),
+        }
 
     def _stop(self) -> None:
         self._fail_if_told()

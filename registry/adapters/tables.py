@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,14 +18,16 @@ import pyarrow.parquet as pq
 
 from registry.core.digests import Algorithm, Digest, FileEntry, tree_digest
 from registry.core.tensors import Leaf, tensor_root
-from registry.errors import DoesNotHold, UnknownName
+from registry.errors import DoesNotHold, MalformedRecord, ReckonError, UnknownName
 from registry.keeping import keep_whole
 
 T = TypeVar("T")
 _MAXIMUM_BYTES = 512 * 2**20
+_MAXIMUM_ROWS = 16 * 10**6
 _TABLE = re.compile(r"([0-9a-f]{64})\.parquet")
 _FILES = pa.schema([("path", pa.string()), ("size_bytes", pa.int64()), ("sha256", pa.string())])
 _LEAVES = pa.schema([("name", pa.string()), ("dtype", pa.string()), ("shape", pa.string()), ("blake3", pa.string())])
+_SCHEMAS = {"objects": _FILES, "tensors": _LEAVES}
 
 
 class TableFolder:
@@ -85,23 +87,17 @@ class TableFolder:
         return digest
 
     def _get(
-        self,
-        kind: str,
-        digest: Digest,
-        read: Callable[[Mapping[str, object]], T],
-        add_up: Callable[[Sequence[T]], Digest],
-    ) -> Sequence[T]:
+        self, kind: str, digest: Digest, read: Callable[..., T], add_up: Callable[[Sequence[T]], Digest]
+    ) -> list[T]:
         path = self._path(kind, digest)
         if not path.is_file():
             raise UnknownName(
                 f"There is no table {kind}/{digest}.", remedy="Is 'manifests/' complete? See 'git status'."
             )
         remedy = f"Restore it: git checkout -- manifests/{kind}/{path.name}"
-        if path.stat().st_size > _MAXIMUM_BYTES:
-            raise DoesNotHold(f"The table {kind}/{digest} is over {_MAXIMUM_BYTES} bytes.", remedy=remedy)
         try:
-            rows = [read(row) for row in pq.read_table(path).to_pylist()]
-        except (pa.ArrowException, OSError, KeyError, ValueError, TypeError) as error:
+            rows = [read(*values) for values in _values(path, _SCHEMAS[kind])]
+        except (pa.ArrowException, OSError, ValueError, TypeError, OverflowError, RecursionError, ReckonError) as error:
             raise DoesNotHold(f"The table {kind}/{digest} cannot be read: {error}.", remedy=remedy) from error
         if add_up(rows) != digest:
             raise DoesNotHold(f"The rows of the table {kind}/{digest} do not add up to its name.", remedy=remedy)
@@ -111,17 +107,22 @@ class TableFolder:
         return self._root / kind / f"{digest.hex}.parquet"
 
 
-def _entry(row: Mapping[str, object]) -> FileEntry:
-    return FileEntry(
-        path=str(row["path"]), size_bytes=int(str(row["size_bytes"])), digest=Digest.parse(f"sha256:{row['sha256']}")
-    )
+def _values(path: Path, schema: pa.Schema) -> Iterator[tuple[object, ...]]:
+    """The rows of a table. Raises ``MalformedRecord`` for one of other columns or over a limit."""
+    if path.stat().st_size > _MAXIMUM_BYTES:
+        raise MalformedRecord(f"it is over {_MAXIMUM_BYTES} bytes")
+    with pq.ParquetFile(path) as file:
+        if file.metadata.num_rows > _MAXIMUM_ROWS:
+            raise MalformedRecord(f"it has more than {_MAXIMUM_ROWS} rows")
+        if not file.schema_arrow.equals(schema):
+            raise MalformedRecord("it has other columns than such a table")
+        for batch in file.iter_batches():
+            yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
-def _leaf(row: Mapping[str, object]) -> Leaf:
-    shape = json.loads(str(row["shape"]))
-    return Leaf(
-        name=str(row["name"]),
-        dtype=str(row["dtype"]),
-        shape=tuple(shape),
-        digest=Digest.parse(f"blake3:{row['blake3']}"),
-    )
+def _entry(path: str, size_bytes: int, hexes: str) -> FileEntry:
+    return FileEntry(path=path, size_bytes=size_bytes, digest=Digest(Algorithm.SHA256, hexes))
+
+
+def _leaf(name: str, dtype: str, shape: str, hexes: str) -> Leaf:
+    return Leaf(name=name, dtype=dtype, shape=tuple(json.loads(shape)), digest=Digest(Algorithm.BLAKE3, hexes))

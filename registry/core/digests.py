@@ -30,6 +30,7 @@ class Algorithm(StrEnum):
 
 
 _HEX_LENGTH = {Algorithm.SHA256: 64, Algorithm.BLAKE3: 64, Algorithm.GIT: 40, Algorithm.MD5: 32}
+PAGE_FILES = 16
 _SPELLING = re.compile(r"([a-z0-9]+):([0-9a-f]+)(\.dir)?")
 
 
@@ -89,7 +90,7 @@ def record_digest(value: canonical.Json) -> Digest:
 
 
 def tree_digest(entries: Iterable[FileEntry]) -> Digest:
-    """The digest of a tree: of its number of files and the Merkle root over them, sorted by path.
+    """The digest of a tree: of its number of files and the Merkle root over them, sorted by path, a page to a leaf.
 
     It does not depend on the order of ``entries`` or on anything but paths and contents. Raises ``MalformedRecord``
     when a path stands twice.
@@ -97,7 +98,8 @@ def tree_digest(entries: Iterable[FileEntry]) -> Digest:
     ordered = sorted(entries, key=lambda entry: entry.path)
     if any(one.path == other.path for one, other in pairwise(ordered)):
         raise MalformedRecord("A path stands twice in one tree.")
-    return digest_of_tree(len(ordered), merkle_root([leaf_hash(entry_row(entry)) for entry in ordered]))
+    pages = (ordered[start : start + PAGE_FILES] for start in range(0, len(ordered), PAGE_FILES))
+    return digest_of_tree(len(ordered), merkle_root([leaf_hash(page_bytes(page)) for page in pages]))
 
 
 def digest_of_tree(files: int, root: bytes) -> Digest:
@@ -105,9 +107,9 @@ def digest_of_tree(files: int, root: bytes) -> Digest:
     return record_digest({"kind": "tree", "schema": 1, "files": files, "root": f"sha256:{root.hex()}"})
 
 
-def entry_row(entry: FileEntry) -> bytes:
-    """The bytes by which a file stands in its tree: canonical ``[path, size, digest]``."""
-    return canonical.encode([entry.path, entry.size_bytes, str(entry.digest)])
+def page_bytes(entries: Sequence[FileEntry]) -> bytes:
+    """The bytes of a page of a tree: the canonical list of ``[path, size, digest]``."""
+    return canonical.encode([[entry.path, entry.size_bytes, str(entry.digest)] for entry in entries])
 
 
 def leaf_hash(data: bytes) -> bytes:

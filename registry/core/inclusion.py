@@ -1,7 +1,7 @@
 """A proof that one file belongs to a recorded tree, without the other files and without their list.
 
-It holds the file's entry, its place among the files sorted by path, and the hashes that lead to the tree digest.
-Whoever knows the tree digest (from a product) can check it alone. Refuses proofs that do not lead to their tree.
+It holds the file's page (at most sixteen files, by path), its place, and the hashes that lead to the tree digest.
+Whoever knows that digest (from a product) can check it alone. Refuses proofs that do not lead to their tree.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import ClassVar, Self
 
 from registry.core.canonical import Json
 from registry.core.codec import Reader, opened
-from registry.core.digests import Digest, FileEntry, digest_of_tree, entry_row, leaf_hash
+from registry.core.digests import PAGE_FILES, Digest, FileEntry, digest_of_tree, leaf_hash, page_bytes
 from registry.core.merkle import HASH_BYTES, audit_path, root_by_path
 from registry.core.names import Name
 from registry.errors import DoesNotHold, MalformedRecord, UnknownName
@@ -23,7 +23,7 @@ LONGEST_PATH = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inclusion:
-    """``entry`` is file ``index`` of the ``files`` files of ``tree``, which is the output ``name``."""
+    """File ``index`` of the ``files`` files of ``tree``, which is the output ``name``; ``page`` holds it."""
 
     KIND: ClassVar[str] = "inclusion"
     SCHEMA: ClassVar[int] = 1
@@ -32,7 +32,7 @@ class Inclusion:
     tree: Digest
     files: int
     index: int
-    entry: FileEntry
+    page: tuple[FileEntry, ...]
     path: tuple[bytes, ...]
     extra: Mapping[str, Json] = field(default_factory=dict)
 
@@ -40,6 +40,14 @@ class Inclusion:
         Name.parse(self.name)
         if len(self.path) > LONGEST_PATH:
             raise MalformedRecord(f"A proof of {len(self.path)} hashes is longer than any.")
+        first = self.index - self.index % PAGE_FILES
+        if self.index >= self.files or len(self.page) != min(PAGE_FILES, self.files - first):
+            raise MalformedRecord(f"A page of {len(self.page)} files does not hold file {self.index} of {self.files}.")
+
+    @property
+    def entry(self) -> FileEntry:
+        """The file that is proved to be in the tree."""
+        return self.page[self.index % PAGE_FILES]
 
     @property
     def kind(self) -> str:
@@ -54,11 +62,7 @@ class Inclusion:
             "tree": str(self.tree),
             "files": self.files,
             "index": self.index,
-            "entry": {
-                "path": self.entry.path,
-                "size_bytes": self.entry.size_bytes,
-                "digest": str(self.entry.digest),
-            },
+            "page": [{"path": one.path, "size_bytes": one.size_bytes, "digest": str(one.digest)} for one in self.page],
             "path": [one.hex() for one in self.path],
         }
 
@@ -70,14 +74,15 @@ class Inclusion:
             tree=reader.digest("tree"),
             files=reader.integer("files"),
             index=reader.integer("index"),
-            entry=reader.object("entry", _entry),
+            page=reader.objects("page", _entry),
             path=tuple(_hash(text) for text in reader.texts("path")),
             extra=reader.rest(),
         )
 
     def verify(self, tree: Digest) -> None:
         """Raises ``DoesNotHold`` unless the entry belongs to ``tree``."""
-        root = root_by_path(leaf_hash(entry_row(self.entry)), self.index, self.files, self.path)
+        leaf, pages = leaf_hash(page_bytes(self.page)), -(-self.files // PAGE_FILES)
+        root = root_by_path(leaf, self.index // PAGE_FILES, pages, self.path)
         if self.tree != tree or digest_of_tree(self.files, root) != tree:
             raise DoesNotHold(
                 f"The proof does not show that {self.entry.path} belongs to {tree}.",
@@ -93,15 +98,16 @@ def prove(name: str, entries: Sequence[FileEntry], path: str) -> Inclusion:
     index = bisect_left(entries, path, key=lambda entry: entry.path)
     if index == len(entries) or entries[index].path != path:
         raise UnknownName(f"{name} has no file {path}.", remedy=f"See 'reckon show {name} --full'.")
-    leaves = [leaf_hash(entry_row(entry)) for entry in entries]
-    siblings = audit_path(leaves, index)
-    root = root_by_path(leaves[index], index, len(leaves), siblings)
+    pages = [tuple(entries[start : start + PAGE_FILES]) for start in range(0, len(entries), PAGE_FILES)]
+    leaves, place = [leaf_hash(page_bytes(page)) for page in pages], index // PAGE_FILES
+    siblings = audit_path(leaves, place)
+    root = root_by_path(leaves[place], place, len(leaves), siblings)
     return Inclusion(
         name=name,
-        tree=digest_of_tree(len(leaves), root),
-        files=len(leaves),
+        tree=digest_of_tree(len(entries), root),
+        files=len(entries),
         index=index,
-        entry=entries[index],
+        page=pages[place],
         path=siblings,
     )
 

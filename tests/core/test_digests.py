@@ -58,7 +58,7 @@ def test_anything_else_is_no_digest(text):
 def test_known_answers():
     assert sha256(b"abc").hex == hashlib.sha256(b"abc").hexdigest()
     assert record_digest({"b": 1, "a": [True, None]}) == sha256(b'{"a":[true,null],"b":1}')
-    root = hashlib.sha256(b"\0" + f'["a",1,"{sha256(b"1")}"]'.encode()).hexdigest()
+    root = hashlib.sha256(b"\0" + f'[["a",1,"{sha256(b"1")}"]]'.encode()).hexdigest()
     assert tree_digest([entry()]) == sha256(f'{{"files":1,"kind":"tree","root":"sha256:{root}","schema":1}}'.encode())
 
 

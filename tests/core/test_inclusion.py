@@ -67,7 +67,7 @@ def test_a_node_is_no_leaf():
     assert node_hash(left, right) not in (leaf_hash(left + right), hashlib.sha256(left + right).digest())
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 8, 100])
+@pytest.mark.parametrize("count", [1, 2, 16, 17, 32, 33, 100])
 def test_a_file_is_proved_by_its_tree_alone(count):
     entries = tree(count)
     whole = tree_digest(entries)
@@ -79,29 +79,38 @@ def test_a_file_is_proved_by_its_tree_alone(count):
 
 def test_a_proof_of_a_hundred_thousand_shards_is_short():
     proof = prove("shards", tree(100_000), "train-77777.parquet")
-    assert len(proof.path) == 17
-    assert len(record_bytes(proof)) < 2000
+    assert len(proof.path) == 13
+    assert len(record_bytes(proof)) < 4000
 
 
 def altered(proof: Inclusion) -> dict[str, Inclusion]:
-    other = tree(9)
+    first, *others = proof.page
     return {
-        "bytes": replace(proof, entry=replace(proof.entry, digest=sha256(b"other"))),
-        "size": replace(proof, entry=replace(proof.entry, size_bytes=99)),
-        "name": replace(proof, entry=replace(proof.entry, path="train-00099.parquet")),
-        "place": replace(proof, index=proof.index + 1),
+        "bytes": replace(proof, page=(replace(first, digest=sha256(b"other")), *others)),
+        "size": replace(proof, page=(replace(first, size_bytes=99), *others)),
+        "name": replace(proof, page=(replace(first, path="train-00099.parquet"), *others)),
+        "neighbour": replace(proof, page=(*proof.page[:-1], replace(proof.page[-1], size_bytes=99))),
+        "place": replace(proof, index=proof.index + 16),
         "number of files": replace(proof, files=proof.files + 1),
         "hash": replace(proof, path=(bytes(32), *proof.path[1:])),
-        "tree": replace(proof, tree=tree_digest(other)),
+        "tree": replace(proof, tree=tree_digest(tree(9))),
         "short": replace(proof, path=proof.path[1:]),
     }
 
 
-@pytest.mark.parametrize("what", altered(prove("shards", tree(8), "train-00003.parquet")))
+@pytest.mark.parametrize("what", altered(prove("shards", tree(70), "train-00032.parquet")))
 def test_an_altered_proof_does_not_hold(what):
-    entries = tree(8)
+    entries = tree(70)
     with pytest.raises((DoesNotHold, MalformedRecord)):
-        altered(prove("shards", entries, "train-00003.parquet"))[what].verify(tree_digest(entries))
+        altered(prove("shards", entries, "train-00032.parquet"))[what].verify(tree_digest(entries))
+
+
+def test_the_place_in_a_page_says_which_file_is_proved():
+    entries = tree(20)
+    for path in ("train-00003.parquet", "train-00004.parquet"):
+        assert prove("shards", entries, path).entry.path == path
+    with pytest.raises(MalformedRecord, match="does not hold"):
+        replace(prove("shards", entries, "train-00003.parquet"), page=tuple(entries[:15]))
 
 
 def test_what_is_not_there_has_no_proof():
@@ -112,7 +121,7 @@ def test_what_is_not_there_has_no_proof():
 
 
 FIELDS = st.dictionaries(
-    st.sampled_from(["kind", "schema", "name", "tree", "files", "index", "entry", "path", "more"]),
+    st.sampled_from(["kind", "schema", "name", "tree", "files", "index", "page", "path", "more"]),
     st.recursive(
         st.none() | st.booleans() | st.integers(-3, 2**53 - 1) | st.text(max_size=5) | st.just("inclusion"),
         lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["path", "digest"]), inner),
@@ -128,7 +137,7 @@ def test_no_value_does_more_than_be_refused(value):
         proof.verify(tree_digest(tree(8)))
     except ReckonError:
         return
-    assert {**whole, "name": ""}.items() >= {**record(), "name": ""}.items()
+    assert {**whole, "name": "", "index": 0}.items() >= {**record(), "name": "", "index": 0}.items()
 
 
 def record() -> dict:

@@ -42,5 +42,5 @@ def _walk(node: ast.AST, name: str) -> Iterator[tuple[str, str]]:
         yield name, text
     for block in _BLOCKS:
         for child in getattr(node, block, ()):
-            if hasattr(child, "body"):
+            if hasattr(child, "body") or hasattr(child, "cases"):
                 yield from _walk(child, name)

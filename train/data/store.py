@@ -78,11 +78,16 @@ def read_cache(folder: Path) -> Tokens:
         stream = np.asarray(_open(folder / FIELD / "data")[:length].read().result())
     except (ValueError, FileNotFoundError) as error:
         raise DoesNotHold(
-            f"The token cache {folder} cannot be read: {error}.", remedy="Run its stage again."
+            f"The token cache {folder} is damaged: {told(error)}.", remedy="Run its stage again."
         ) from error
     if stream.dtype != np.int32 or np.any(np.diff(ends, prepend=0) < 0):
         raise DoesNotHold(f"The token cache {folder} does not hold documents of int32.", remedy="Run its stage again.")
     return Tokens(stream=stream, ends=ends)
+
+
+def told(error: Exception) -> str:
+    """The first part of a message of tensorstore, without the places in its source."""
+    return str(error).partition(" [source")[0]
 
 
 def _write(path: Path, values: np.ndarray) -> None:

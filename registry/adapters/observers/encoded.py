@@ -72,12 +72,17 @@ def _check_golden(path: Path, tokenizer: Any, entry: Json, special: Mapping[str,
     text = golden.get("text") if isinstance(entry, dict) else None
     required(isinstance(text, str), path / "identity.json", "has a golden document without a text")
     ids = tokenizer.encode(text, add_special_tokens=False).ids
-    begin, end = (tokenizer.id_to_token(special.get(key)) for key in ("bos_token", "eos_token"))
+    begin, end = (tokenizer.id_to_token(_whole(path, special.get(key))) for key in ("bos_token", "eos_token"))
     document = tokenizer.encode(f"{begin}{text} {end}", add_special_tokens=False).ids
     complaint = f"encodes the golden document {golden.get('name')!r} otherwise than recorded"
     required([ids, document] == [golden.get("ids"), golden.get("document")], path, complaint)
     back = tokenizer.decode(ids, skip_special_tokens=False)
     required(back == text, path, f"does not give the golden document {golden.get('name')!r} back")
+
+
+def _whole(path: Path, value: Json) -> int:
+    required(isinstance(value, int) and value >= 0, path / "identity.json", "has a special token without an id")
+    return cast(int, value)
 
 
 def _observe_cache(folder: Path, sequence_length: int, vocabulary: int) -> dict[str, Json]:
@@ -108,7 +113,8 @@ def _arrays(folder: Path) -> tuple[Any, Any]:
         required(ascending, folder, "has documents that end before they begin")
         stream = np.asarray(_opened(folder / "input_ids" / "data")[:length].read().result())
     except (ValueError, FileNotFoundError, MemoryError) as error:
-        raise DoesNotHold(f"{folder} is damaged: {error}.", remedy="Run the stage 'tokens' again.") from error
+        words = str(error).partition(" [source")[0]
+        raise DoesNotHold(f"{folder} is damaged: {words}.", remedy="Run the stage 'tokens' again.") from error
     required(stream.dtype == np.int32 and ends.dtype == np.int64, folder, "has arrays of another kind")
     return stream, ends
 

@@ -59,7 +59,7 @@ def test_unknown_fields_are_kept_and_an_unknown_schema_is_refused():
         {"state": "failed"},
         {"uri": "http://user:secret@host/"},
         {"uri": "http://host/?token=1"},
-        {"uri": "sqlite:////home/me/mlflow.db"},
+        {"uri": "sqlite:////srv/me/mlflow.db"},
         {"points": -1},
         {"models": [{"checkpoint": "x"}]},
         {"models": [{**MODEL.to_json(), "more": 1}]},
@@ -80,13 +80,13 @@ def test_published_is_what_an_ok_pointer_says():
     [
         ("sqlite:////repo/artifacts/mlflow/mlflow.db", "sqlite:///artifacts/mlflow/mlflow.db"),
         ("sqlite:///artifacts/mlflow/mlflow.db", "sqlite:///artifacts/mlflow/mlflow.db"),
-        ("sqlite:////home/me/mlflow.db?key=secret", f"sqlite:///{ELSEWHERE}"),
-        ("sqlite:////repo/../home/me/mlflow.db", f"sqlite:///{ELSEWHERE}"),
+        ("sqlite:////srv/me/mlflow.db?key=secret", f"sqlite:///{ELSEWHERE}"),
+        ("sqlite:////repo/../srv/me/mlflow.db", f"sqlite:///{ELSEWHERE}"),
         ("sqlite:////repository/x.db", f"sqlite:///{ELSEWHERE}"),
-        ("/home/me/mlruns", ELSEWHERE),
+        ("/srv/me/mlruns", ELSEWHERE),
         ("/repo/mlruns", "mlruns"),
         ("file:///repo/mlruns", "file:mlruns"),
-        ("file://localhost/home/me", f"file:{ELSEWHERE}"),
+        ("file://localhost/srv/me", f"file:{ELSEWHERE}"),
         ("http://user:secret@host:5000/path?token=1#part", "http://host:5000/path"),
         ("HTTPS://user:secret@host", "https://host"),
         ("https://user:sec@ret@host", "https://host"),
@@ -104,8 +104,8 @@ def test_an_address_loses_secrets_and_machine_paths(uri, public):
 
 def test_a_reason_is_scrubbed():
     said = (
-        "API request to http://user:secret@host:5000/api?token=abc failed;\n '/home/me/x.db', sqlite:////root/a.db,"
-        " file:///root/b (/root) x=/a/b and/or key hunter2"
+        "API request to http://user:secret@host:5000/api?token=abc failed;\n '/srv/me/x.db', sqlite:////srv/a.db,"
+        " file:///srv/b (/srv) x=/a/b and/or key hunter2"
     )
     assert scrubbed(said, ["hunter2", ""]) == (
         "API request to http://host:5000/api failed; '<path>', sqlite:<path> file:<path> (<path>) x=<path> and/or"

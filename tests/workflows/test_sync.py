@@ -79,7 +79,7 @@ def test_only_what_is_asked_for_is_told(archive, tracker, sync):
 
 def test_nothing_is_lost_while_the_tracker_is_down(archive, tracker, sync):
     executions = {archive.execution(number) for number in (1, 2, 3)}
-    tracker.broken = Unreachable("It does not answer at http://user:secret@host/ for '/home/me'.")
+    tracker.broken = Unreachable("It does not answer at http://user:secret@host/ for '/srv/me'.")
     down = sync()
     assert ([one.pointer.state for one in down.synced], down.waiting) == ([PointerState.FAILED], 2)
     assert down.synced[0].pointer.reason == "It does not answer at http://host/ for '<path>'."

@@ -1,7 +1,8 @@
 """What stage processes left under ``artifacts/runs/``, and whether one of them still runs.
 
 Run logs are hostile bytes: ``registry.core.runlog`` reads them. A log that cannot be read is named, not skipped in
-silence.
+silence, and so is one that lies under another stage or attempt than it tells of. A process that died before its first
+line was whole left nothing to tell.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from registry.core import runlog
 from registry.core.runlog import RunLog
 from registry.errors import MalformedRecord
 
+_LOG = "run.jsonl"
+
 
 class RunFolder:
     """Attempts by stage: ``<root>/<stage>/<attempt>/run.jsonl``."""
@@ -24,38 +27,51 @@ class RunFolder:
 
     def stages(self) -> Iterator[str]:
         """Stages that were ever attempted here, sorted."""
-        found = {path.parent.parent.relative_to(self._root).as_posix() for path in self._root.rglob("run.jsonl")}
-        yield from sorted(found)
+        found = {path.parent.parent.relative_to(self._root).as_posix() for path in self._root.rglob(_LOG)}
+        yield from sorted(found - {"."})
 
     def of_stage(self, stage: str) -> Sequence[RunLog]:
         """All attempts of a stage, oldest first. Raises ``MalformedRecord`` naming the log that cannot be read."""
-        return tuple(_read(path) for path in sorted((self._root / stage).glob("*/run.jsonl")) if path.stat().st_size)
+        logs = (_read(path, stage) for path in sorted((self._root / stage).glob(f"*/{_LOG}")))
+        return tuple(log for log in logs if log is not None)
 
     def folder(self, log: RunLog) -> Path:
         """Where the attempt's other files lie."""
         return self._root / log.started.stage / log.started.attempt
 
     def alive(self, log: RunLog) -> bool:
-        """Whether the attempt's process still runs on this host."""
+        """Whether the attempt's process still runs on this host: its id is taken, by a process of its command line."""
         if log.finished is not None or log.started.host != socket.gethostname():
             return False
         try:
             os.kill(log.started.pid, 0)
             command = Path(f"/proc/{log.started.pid}/cmdline").read_bytes()
-        except ProcessLookupError:
+        except (ProcessLookupError, FileNotFoundError, OverflowError):
             return False
-        except (PermissionError, FileNotFoundError):
+        except PermissionError:
             return True
-        return b"train." in command
+        arguments = [os.fsencode(argument) for argument in log.started.argv]
+        return bool(arguments) and command.split(b"\0")[:-1][-len(arguments) :] == arguments
 
 
-def _read(path: Path) -> RunLog:
+def _read(path: Path, stage: str) -> RunLog | None:
+    """The log in a file, or None when its first line was torn."""
     if path.stat().st_size > runlog.MAXIMUM_BYTES:
-        raise MalformedRecord(f"The run log of {path.parent.name} is over the size limit.")
+        raise _malformed(path, "it is over the size limit.")
+    data = path.read_bytes()
+    if b"\n" not in data:
+        return None
     try:
-        return runlog.parse(path.read_bytes())
+        log = runlog.parse(data)
     except MalformedRecord as error:
-        raise MalformedRecord(
-            f"The run log of attempt {path.parent.name} is malformed: {error.message}",
-            remedy="Move that folder out of artifacts/runs/ and keep it as evidence.",
-        ) from error
+        raise _malformed(path, error.message) from error
+    if (log.started.stage, log.started.attempt) != (stage, path.parent.name):
+        raise _malformed(path, f"it tells of the attempt {log.started.attempt} of {log.started.stage}.")
+    return log
+
+
+def _malformed(path: Path, reason: str) -> MalformedRecord:
+    return MalformedRecord(
+        f"The run log of attempt {path.parent.name} is malformed: {reason}",
+        remedy="Move that folder out of artifacts/runs/ and keep it as evidence.",
+    )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
 from registry.core import canonical
 from registry.core.codec import record_bytes
 from registry.core.openings import Opening
-from registry.errors import OutsideFailed
+from registry.errors import MalformedRecord, OutsideFailed
 
 
 class OpeningFolder:
@@ -22,7 +23,7 @@ class OpeningFolder:
         """Keep an opening. Raises ``OutsideFailed`` when the disk refuses."""
         folder = self._root / opening.stage
         name = f"opening-{re.sub('[^0-9]', '', opening.time)}.json"
-        temporary = folder / f".{name}.tmp"
+        temporary = folder / f".{name}.{secrets.token_hex(4)}.tmp"
         try:
             folder.mkdir(parents=True, exist_ok=True)
             temporary.write_bytes(record_bytes(opening))
@@ -35,6 +36,21 @@ class OpeningFolder:
             ) from error
 
     def of_stage(self, stage: str) -> Sequence[Opening]:
-        """All openings of a stage, oldest first. Raises ``MalformedRecord`` for one that cannot be read."""
+        """All openings of a stage, oldest first. Raises ``MalformedRecord`` naming the one that cannot be read."""
         found = sorted((self._root / stage).glob("opening-*.json"))
-        return tuple(Opening.from_json(canonical.decode(path.read_bytes())) for path in found)
+        return tuple(sorted((_read(path, stage) for path in found), key=lambda opening: opening.time))
+
+
+def _read(path: Path, stage: str) -> Opening:
+    try:
+        if path.stat().st_size > canonical.MAXIMUM_BYTES:
+            raise MalformedRecord("it is over the size limit.")
+        opening = Opening.from_json(canonical.decode(path.read_bytes()))
+        if opening.stage != stage:
+            raise MalformedRecord(f"it is one of {opening.stage}.")
+    except MalformedRecord as error:
+        raise MalformedRecord(
+            f"The file {path.name} of {stage} is not an opening of it: {error.message}",
+            remedy="Move it out of artifacts/runs/ and keep it as evidence.",
+        ) from error
+    return opening

@@ -7,10 +7,13 @@ return bytes that are not those of their name.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from registry.core import canonical
 from registry.core.digests import Algorithm, Digest, sha256
 from registry.errors import DoesNotHold, Refused, UnknownName
 from registry.keeping import keep_whole
@@ -41,32 +44,37 @@ class FileRecordStore:
                 f"There is no {kind} record {digest}.",
                 remedy="Is 'manifests/' complete? See 'git status'.",
             )
+        remedy = f"Restore it: git checkout -- {self._shown(path)}"
+        if path.stat().st_size > canonical.MAXIMUM_BYTES:
+            raise DoesNotHold(f"The {kind} record {digest} is over the limit of a record.", remedy=remedy)
         data = path.read_bytes()
         if sha256(data) != digest:
-            raise DoesNotHold(
-                f"The {kind} record {digest} does not have the bytes of its name.",
-                remedy=f"Restore it: git checkout -- {self._shown(path)}",
-            )
+            raise DoesNotHold(f"The {kind} record {digest} does not have the bytes of its name.", remedy=remedy)
         return data
 
     def digests(self, kind: str) -> Sequence[Digest]:
         """All record names of a kind, sorted; temporary files do not count."""
-        folder = self._folder(kind)
-        if not folder.is_dir():
-            return ()
-        matches = (_RECORD.fullmatch(entry.name) for entry in folder.iterdir())
+        matches = (_RECORD.fullmatch(name) for name in _files(self._folder(kind)))
         return tuple(Digest(Algorithm.SHA256, hexes) for hexes in sorted(match[1] for match in matches if match))
 
     def kinds(self) -> Sequence[str]:
         """The kinds that have a record, sorted."""
-        folders = [entry.name for entry in _entries(self._root) if entry.is_dir() and entry.name.endswith("s")]
-        named = sorted(folder[:-1] for folder in folders if _KIND.fullmatch(folder[:-1]))
+        folders = sorted(entry.name for entry in _entries(self._root) if entry.is_dir())
+        named = [folder[:-1] for folder in folders if folder.endswith("s") and _KIND.fullmatch(folder[:-1])]
         return tuple(kind for kind in named if self.digests(kind))
 
     def strays(self) -> Sequence[str]:
-        """Files that are no record, no table and no leftover of a killed recorder, relative to the store."""
-        files = (entry for entry in self._root.rglob("*") if not entry.is_dir() or entry.is_symlink())
-        return tuple(sorted(path for path in (self._relative(entry) for entry in files) if _is_stray(path)))
+        """What is no record, no table and no leftover of a killed recorder, relative to the store."""
+        return tuple(sorted(self._relative(entry) for entry in self._root.rglob("*") if self._is_stray(entry)))
+
+    def _is_stray(self, entry: Path) -> bool:
+        """Files out of place; and links and folders in the place of a file."""
+        path = self._relative(entry)
+        if entry.is_symlink():
+            return True
+        if entry.is_dir():
+            return _is_kept(path)
+        return not _is_kept(path) and not _TEMPORARY.fullmatch(entry.name)
 
     def _relative(self, entry: Path) -> str:
         return entry.relative_to(self._root).as_posix()
@@ -83,12 +91,19 @@ class FileRecordStore:
         return path.relative_to(self._root.parent).as_posix()
 
 
-def _entries(folder: Path) -> Sequence[Path]:
-    return sorted(folder.iterdir()) if folder.is_dir() else ()
+def _entries(folder: Path) -> Sequence[os.DirEntry[str]]:
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+        return list(entries)
+    return ()
 
 
-def _is_stray(path: str) -> bool:
+def _files(folder: Path) -> Iterator[str]:
+    """The names of the regular files of a folder."""
+    return (entry.name for entry in _entries(folder) if entry.is_file(follow_symlinks=False))
+
+
+def _is_kept(path: str) -> bool:
+    """Whether a record or table may stand there."""
     folder, _, name = path.rpartition("/")
-    if _TEMPORARY.fullmatch(name) or _TABLE.fullmatch(path):
-        return False
-    return not (folder.endswith("s") and _KIND.fullmatch(folder[:-1]) and _RECORD.fullmatch(name))
+    of_kind = folder.endswith("s") and _KIND.fullmatch(folder[:-1])
+    return bool(_TABLE.fullmatch(path) or (of_kind and _RECORD.fullmatch(name)))

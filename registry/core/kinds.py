@@ -13,6 +13,7 @@ from registry.core.codec import Record, record_bytes
 from registry.core.forecast import Forecast
 from registry.core.pointers import Pointer
 from registry.core.records import Environment, Execution, Product, Recipe
+from registry.core.withheld import Withheld
 from registry.errors import MalformedRecord
 
 READERS: Mapping[str, Callable[[Json], Record]] = {
@@ -22,6 +23,7 @@ READERS: Mapping[str, Callable[[Json], Record]] = {
     Environment.KIND: Environment.from_json,
     Pointer.KIND: Pointer.from_json,
     Forecast.KIND: Forecast.from_json,
+    Withheld.KIND: Withheld.from_json,
 }
 
 

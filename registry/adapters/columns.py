@@ -1,0 +1,208 @@
+"""File tables and leaf tables column by column: checked in bulk, rows made only when asked for.
+
+A hero's archive has millions of rows, and a Python object for each would cost minutes and gigabytes. Here a whole table
+is checked by Arrow, its digest is computed from the columns, and the rows come as a sequence that builds one when it is
+touched. Every byte is hostile: rows, lengths and the expanded size are bounded before anything is expanded. Refuses
+tables over a limit, rows that :class:`FileEntry` or :class:`Leaf` would refuse, unsorted rows, and wrong sums.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any, overload
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from registry.core.digests import PAGE_FILES, Algorithm, Digest, FileEntry, digest_of_tree, merkle_root, sha256
+from registry.core.tensors import TensorSpec
+from registry.errors import DoesNotHold, ReckonError, UnknownName
+
+_MOST_ROWS = 20_000_000
+_LONGEST_TEXT_BYTES = 4096
+_MOST_TEXT_BYTES = 2**30
+_LARGEST_SIZE = 2**53 - 1
+_KEPT_TABLES = 4
+_FILES = {"path": pa.string(), "size_bytes": pa.int64(), "sha256": pa.string()}
+_LEAVES = {"name": pa.string(), "dtype": pa.string(), "shape": pa.string(), "blake3": pa.string()}
+_BAD_PATH = r"(^|/)\.{0,2}(/|$)|[\\\x00-\x1f\x7f]"
+_BAD_NAME = r"^$|[^!-~]"
+_HEX = r"^[0-9a-f]{64}$"
+_SHAPE = r"^\[([0-9]{1,16}(, [0-9]{1,16}){0,31})?\]$"
+
+
+class FileRows(Sequence[FileEntry]):
+    """The files of a tree, sorted by path; an entry is made when it is asked for."""
+
+    def __init__(self, paths: Any, sizes: Any, digests: Any) -> None:
+        self._columns = (paths, sizes, digests)
+
+    def __len__(self) -> int:
+        return len(self._columns[0])
+
+    @overload
+    def __getitem__(self, at: int) -> FileEntry: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[FileEntry]: ...
+
+    def __getitem__(self, at: int | slice) -> FileEntry | Sequence[FileEntry]:
+        if isinstance(at, slice):
+            start, stop, step = at.indices(len(self))
+            if step != 1:
+                return [self[index] for index in range(start, stop, step)]
+            return FileRows(*(column.slice(start, max(stop - start, 0)) for column in self._columns))
+        path, size_bytes, digest = (column[at].as_py() for column in self._columns)
+        return FileEntry(path=path, size_bytes=size_bytes, digest=Digest(Algorithm.SHA256, digest))
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of all files together."""
+        return int(pc.sum(self._columns[1]).as_py() or 0)
+
+
+class TableColumns:
+    """Tables by digest. ``fetch`` gives the bytes of ``objects/<hex>.parquet`` (or ``tensors/…``), or None."""
+
+    def __init__(self, fetch: Callable[[str], bytes | None]) -> None:
+        self._fetch = fetch
+        self._kept: OrderedDict[Digest, FileRows] = OrderedDict()
+
+    def files(self, tree: Digest) -> FileRows:
+        """The files of a tree. Raises ``UnknownName`` when there is no table, ``DoesNotHold`` for a wrong one."""
+        if tree not in self._kept:
+            self._kept[tree] = self._files(tree)
+            while len(self._kept) > _KEPT_TABLES:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(tree)
+        return self._kept[tree]
+
+    def leaves(self, root: Digest) -> int:
+        """The number of tensors of a root. Raises like :meth:`files`."""
+        name = f"tensors/{root.hex}.parquet"
+        table = self._read(name, _LEAVES)
+        if _root(table, name) != root:
+            raise _wrong(name, "its rows do not add up to its name")
+        return int(table.num_rows)
+
+    def _files(self, tree: Digest) -> FileRows:
+        name = f"objects/{tree.hex}.parquet"
+        table = self._read(name, _FILES)
+        paths, sizes, digests = (_one(table.column(column)) for column in _FILES)
+        _require(not _any(pc.match_substring_regex(paths, _BAD_PATH)), name, "a path could leave the tree")
+        _require(_all(pc.match_substring_regex(digests, _HEX)), name, "a digest is no SHA-256")
+        _require(_all(pc.and_(pc.greater_equal(sizes, 0), pc.less_equal(sizes, _LARGEST_SIZE))), name, "a size is none")
+        _require(_ascending(paths), name, "its paths are not sorted, or one stands twice")
+        quoted = pc.replace_substring(paths, '"', '\\"')
+        rows = _joined('["', quoted, '",', pc.cast(sizes, pa.string()), ',"sha256:', digests, '"],')
+        if digest_of_tree(len(rows), merkle_root(_leaves(rows))) != tree:
+            raise _wrong(name, "its rows do not add up to its name")
+        return FileRows(paths, sizes, digests)
+
+    def _read(self, name: str, columns: dict[str, Any]) -> Any:
+        data = self._fetch(name)
+        if data is None:
+            raise UnknownName(f"There is no table {name}.", remedy="Is 'manifests/' complete? See 'git status'.")
+        texts = [column for column, kind in columns.items() if kind == pa.string()]
+        try:
+            file = pq.ParquetFile(pa.BufferReader(data), read_dictionary=texts)
+            _require(file.metadata.num_rows <= _MOST_ROWS, name, f"it has more than {_MOST_ROWS} rows")
+            table = file.read(columns=list(columns), use_threads=False)
+            _require(table.column_names == list(columns), name, "its columns are others")
+            bounded = [_bounded(table.column(column), kind, name) for column, kind in columns.items()]
+        except (pa.ArrowException, OSError, KeyError, ValueError, TypeError) as error:
+            raise _wrong(name, f"it cannot be read: {str(error)[:200]}") from error
+        return pa.table(dict(zip(columns, bounded, strict=True)))
+
+
+def _leaves(rows: Any) -> list[bytes]:
+    """The leaf hash of every page of rows; each row ends with the comma that would follow it."""
+    _, offsets, text = rows.buffers()
+    if text is None:
+        return []
+    ends, data = memoryview(offsets).cast("i"), memoryview(text)
+    found = []
+    for first in range(0, len(rows), PAGE_FILES):
+        after = min(first + PAGE_FILES, len(rows))
+        hasher = hashlib.sha256(b"\0[")
+        hasher.update(data[ends[first] : ends[after] - 1])
+        hasher.update(b"]")
+        found.append(hasher.digest())
+    return found
+
+
+def _bounded(column: Any, kind: Any, name: str) -> Any:
+    """A column as plain values, after its expanded size was found to be within limits."""
+    _require(column.null_count == 0, name, "a value is missing")
+    if kind != pa.string():
+        return column.cast(kind)
+    for chunk in column.chunks:
+        _require(pa.types.is_dictionary(chunk.type), name, "a text is none")
+        lengths = pc.fill_null(pc.binary_length(chunk.dictionary), 0)
+        longest = pc.max(lengths).as_py() or 0
+        total = pc.sum(lengths.take(chunk.indices)).as_py() or 0
+        _require(longest <= _LONGEST_TEXT_BYTES and total <= _MOST_TEXT_BYTES, name, "its texts are too long")
+    plain = column.cast(kind)
+    plain.validate(full=True)
+    return plain
+
+
+def _root(table: Any, name: str) -> Digest:
+    """The tensor root of a leaf table: SHA-256 of the canonical list of its rows."""
+    names, dtypes, shapes, digests = (_one(table.column(column)) for column in _LEAVES)
+    _require(len(names) > 0 and _ascending(names), name, "its names are not sorted, or there is none")
+    _require(_all(pc.match_substring_regex(digests, _HEX)), name, "a digest is no BLAKE3")
+    _require(_all(pc.match_substring_regex(shapes, _SHAPE)), name, "a shape is none")
+    _check_specs(names, dtypes, shapes)
+    quoted = pc.replace_substring(pc.replace_substring(names, "\\", "\\\\"), '"', '\\"')
+    plain = pc.replace_substring(shapes, " ", "")
+    rows = _joined('["', quoted, '","', dtypes, '",', plain, ',"blake3:', digests, '"]')
+    listed = ",".join(rows.to_pylist())
+    return sha256(f'{{"kind":"tensors","leaves":[{listed}],"schema":1}}'.encode())
+
+
+def _check_specs(names: Any, dtypes: Any, shapes: Any) -> None:
+    """Every name, and every pair of dtype and shape, as :class:`TensorSpec` takes them. Raises ``MalformedRecord``."""
+    for odd in names.filter(
+        pc.or_(pc.match_substring_regex(names, _BAD_NAME), pc.greater(pc.binary_length(names), 1024))
+    ):
+        TensorSpec(name=odd.as_py(), dtype="uint8", shape=())
+    pairs = pa.table({"dtype": dtypes, "shape": shapes}).group_by(["dtype", "shape"]).aggregate([])
+    for pair in pairs.to_pylist():
+        TensorSpec(name="any", dtype=pair["dtype"], shape=tuple(json.loads(pair["shape"])))
+
+
+def _joined(*parts: Any) -> Any:
+    return pc.binary_join_element_wise(*parts, "")
+
+
+def _one(column: Any) -> Any:
+    """A column as one array."""
+    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+
+
+def _ascending(column: Any) -> bool:
+    return len(column) < 2 or _all(pc.less(column.slice(0, len(column) - 1), column.slice(1)))
+
+
+def _all(flags: Any) -> bool:
+    return bool(pc.all(flags, min_count=0).as_py())
+
+
+def _any(flags: Any) -> bool:
+    return bool(pc.any(flags, min_count=0).as_py())
+
+
+def _require(condition: bool, name: str, complaint: str) -> None:
+    if not condition:
+        raise _wrong(name, complaint)
+
+
+def _wrong(name: str, complaint: str) -> ReckonError:
+    return DoesNotHold(
+        f"The table {name} does not hold: {complaint}.", remedy=f"Restore it: git checkout -- manifests/{name}"
+    )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import ClassVar, Self
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from registry.core import canonical
 from registry.core.canonical import Json
@@ -223,8 +223,8 @@ def public_uri(uri: str, root: str | None = None) -> str:
         return _on_disk(scheme, rest, root)
     if scheme.startswith("databricks") or not rest.startswith("//"):
         return scheme
-    parts = urlsplit(rest)
-    return f"{scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    host, slash, path = re.split(r"[?#]", rest[2:], maxsplit=1)[0].partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
 
 
 def scrubbed(text: str, secrets: Iterable[str] = ()) -> str:

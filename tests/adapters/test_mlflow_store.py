@@ -10,7 +10,9 @@ import sys
 import time
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from fakes.archives import POINTS, ROOT, report
@@ -195,6 +197,18 @@ def test_a_run_that_was_deleted_comes_back_as_a_new_one(tmp_path):
 
 
 @pytest.mark.slow
+def test_tags_that_somebody_changed_are_not_believed(tmp_path):
+    tracker = MlflowTracker(place(tmp_path))
+    published = tracker.publish(report())
+    client = connect(f"sqlite:///{tmp_path / STORE}")
+    client.set_tag(published.run_id, "reckon.points", "many")
+    client.set_logged_model_tags(published.models[0].model_id, {"reckon.step": "first"})
+    found = tracker.find(report().execution)
+    assert (found.run_id, found.points) == (published.run_id, 0)
+    assert [one.checkpoint for one in found.models] == ["rung/d32@step-4"]
+
+
+@pytest.mark.slow
 def test_a_deleted_experiment_is_refused_with_what_to_do(tmp_path):
     tracker = MlflowTracker(place(tmp_path))
     tracker.publish(report())
@@ -279,6 +293,55 @@ def test_a_server_that_never_answers_is_given_up(tmp_path, monkeypatch):
         with pytest.raises(Unreachable) as caught:
             tracker.publish(report())
     assert "hunter2" not in str(caught.value)
+
+
+def test_an_address_that_is_none_is_a_failure_of_the_outside(tmp_path):
+    for uri in ("http://user:hunter2@[bad", "http://host:port/", "https://"):
+        with pytest.raises(OutsideFailed) as caught:
+            MlflowTracker(tmp_path, uri).publish(report())
+        assert "hunter2" not in str(caught.value)
+
+
+class Hostile(BaseHTTPRequestHandler):
+    """Answers every request with the bytes of the test."""
+
+    said = b""
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(self.said)))
+        self.end_headers()
+        self.wfile.write(self.said)
+
+    do_POST = do_GET  # noqa: N815  # the name that the standard library calls
+
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"",
+        b"<html>",
+        b"[]",
+        b"null",
+        b"{}",
+        b'{"experiment":5}',
+        b'{"experiment":{"experiment_id":"1","lifecycle_stage":"active"}}',
+        b'{"experiment":{"experiment_id":"1","lifecycle_stage":"active"},"runs":[{}]}',
+        b"\xff\xfe",
+    ],
+)
+def test_a_server_that_speaks_something_else_is_a_failure_of_the_outside(tmp_path, said):
+    handler = type("Answering", (Hostile,), {"said": said})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(OutsideFailed):
+            MlflowTracker(tmp_path, f"http://127.0.0.1:{server.server_port}").publish(report())
+        server.shutdown()
 
 
 @pytest.mark.slow

@@ -90,6 +90,8 @@ def test_published_is_what_an_ok_pointer_says():
         ("http://user:secret@host:5000/path?token=1#part", "http://host:5000/path"),
         ("HTTPS://user:secret@host", "https://host"),
         ("https://user:sec@ret@host", "https://host"),
+        ("http://user:secret@[bad/x", "http://[bad/x"),
+        ("http://[::1]:5000/?a#b", "http://[::1]:5000/"),
         ("//user:secret@host/x", ELSEWHERE),
         ("user:secret@host/x", "user"),
         ("postgresql+psycopg://user:se%40cret@db:5432/name?sslmode=x", "postgresql+psycopg://db:5432/name"),

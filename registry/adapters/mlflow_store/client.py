@@ -28,7 +28,7 @@ _BUSY = frozenset({"TEMPORARILY_UNAVAILABLE", "REQUEST_LIMIT_EXCEEDED", "RESOURC
 _PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0)
 _LOCK_SECONDS, _WORK_SECONDS, _CONNECT_SECONDS, _POLL_SECONDS = 120.0, 300.0, 5.0, 0.1
 _RESULTS_A_PAGE = 1000
-_SECRETS = ("MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN", "MLFLOW_TRACKING_USERNAME")
+_SECRETS = ("MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN")
 _SETTINGS = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
@@ -151,14 +151,13 @@ class Connection:
 
     def _probe(self) -> None:
         """Before anything else, connect to a server's port: one that is down is known in seconds."""
-        parts = urlsplit(self.uri)
-        if self._client is not None or parts.scheme not in ("http", "https") or parts.hostname is None:
-            return
-        if parts.scheme in getproxies() and not proxy_bypass(parts.hostname):
+        if self._client is not None or not self.uri.lower().startswith(("http:", "https:")):
             return
         try:
-            port = parts.port or (443 if parts.scheme == "https" else 80)
-            socket.create_connection((parts.hostname, port), timeout=_CONNECT_SECONDS).close()
+            parts = urlsplit(self.uri)
+            host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+            if parts.scheme not in getproxies() or proxy_bypass(host):
+                socket.create_connection((host, port), timeout=_CONNECT_SECONDS).close()
         except (OSError, ValueError) as error:
             raise self._failure(error) from error
 
@@ -175,15 +174,10 @@ class Connection:
         return OutsideFailed(f"MLflow at {self.address} refused: {said}", remedy=remedy)
 
     def _secrets(self) -> list[str]:
-        """What a message must not hold, the longest first."""
-        user = urlsplit(self.uri).netloc.rpartition("@")[0]
-        words = {
-            user,
-            *user.split(":"),
-            *map(unquote, user.split(":")),
-            *(os.environ.get(name, "") for name in _SECRETS),
-        }
-        return sorted((word for word in words if len(word) > 1), key=len, reverse=True)
+        """What a message must not hold, the longest first. Users of addresses are removed by their place."""
+        password = self.uri.partition("//")[2].partition("/")[0].rpartition("@")[0].partition(":")[2]
+        words = {password, unquote(password), *(os.environ.get(name, "") for name in _SECRETS)}
+        return sorted(words, key=len, reverse=True)
 
 
 def _settle_environment() -> None:
@@ -194,14 +188,18 @@ def _settle_environment() -> None:
 
 
 def _errors() -> tuple[type[Exception], ...]:
-    """What the client raises when the outside fails. Raises ``OutsideFailed`` when MLflow is not installed."""
+    """What the client raises when the outside fails. Raises ``OutsideFailed`` when MLflow is not installed.
+
+    Over a server that answers with something else, MLflow's client stumbles with plain errors of Python.
+    """
     try:
+        from google.protobuf.json_format import Error  # type: ignore[import-untyped]
         from mlflow.exceptions import MlflowException
         from sqlalchemy.exc import SQLAlchemyError
     except ModuleNotFoundError as error:
         remedy = "Install deadreckon with its extra 'lab', then run 'reckon sync'."
         raise OutsideFailed(f"{error.name} is not installed.", remedy=remedy) from error
-    return (MlflowException, SQLAlchemyError, OSError)
+    return (MlflowException, SQLAlchemyError, Error, OSError, ValueError, TypeError, LookupError, AttributeError)
 
 
 def _take(file: TextIO) -> None:

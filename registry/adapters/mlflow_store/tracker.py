@@ -114,6 +114,8 @@ class MlflowTracker:
                 run_name=f"{report.stage} {report.attempt}",
             )
             runs = self._runs([experiment], report.execution)
+        if not runs:
+            raise OutsideFailed("MLflow made a run and does not find it.", remedy="Run 'reckon sync' again.")
         for other in runs[1:]:
             self._at.call("delete_run", other.info.run_id)
         return runs[0]
@@ -189,9 +191,9 @@ class MlflowTracker:
         return self._at.call("create_logged_model", experiment, name, run_id, tags, model_type="checkpoint")
 
     def _logged(self, experiment: str, run_id: str) -> dict[str, Any]:
-        """The logged models of a run by the name of their checkpoint."""
+        """The logged models of a run by the name of their checkpoint. One without our tags is somebody else's."""
         found = self._at.call("search_logged_models", [experiment], f"source_run_id = '{run_id}'", max_results=1000)
-        return {one.tags[CHECKPOINT]: one for one in found if CHECKPOINT in one.tags}
+        return {one.tags[CHECKPOINT]: one for one in found if CHECKPOINT in one.tags and _whole(one.tags.get(STEP))}
 
     def _version(self, model: ModelReport, run_id: str, last: Any) -> None:
         """A version stands for a product: several executions that gave the same one share it."""
@@ -212,11 +214,11 @@ class MlflowTracker:
         product = run.data.tags.get(PRODUCT)
         wanted = f"tag.`{PRODUCT}` = '{product}'"
         found = self._at.pages("search_model_versions", wanted) if models and product else []
-        versions = {one.tags[CHECKPOINT]: one for one in found}
+        versions = {one.tags.get(CHECKPOINT): one for one in found}
         return Published(
             uri=self._at.address,
             run_id=run_id,
-            points=int(run.data.tags.get(POINTS, "0")),
+            points=int(run.data.tags[POINTS]) if _whole(run.data.tags.get(POINTS)) else 0,
             models=tuple(_pointed(one, versions.get(one.tags[CHECKPOINT])) for one in models),
         )
 
@@ -234,6 +236,11 @@ def _pointed(model: Any, version: Any) -> PointedModel:
         name=None if version is None else version.name,
         version=None if version is None else str(version.version),
     )
+
+
+def _whole(text: str | None) -> bool:
+    """Whether a tag holds a whole number; people can change tags."""
+    return text is not None and re.fullmatch(r"[0-9]{1,15}", text) is not None
 
 
 def _check_names(report: ExecutionReport) -> None:

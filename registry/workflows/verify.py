@@ -7,9 +7,11 @@ was checked; a name that has no record is an error of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
+from registry.core.canonical import Json
 from registry.core.comparison import fact_changes, file_changes, leaf_changes
 from registry.core.digests import Digest, FileEntry, tree_digest
 from registry.core.findings import Finding, Tally, Trouble, of_fact, of_file, of_tensor
@@ -18,7 +20,8 @@ from registry.core.names import Name
 from registry.core.records import Output, Product
 from registry.core.resolving import Held, file_in, folder_in, relative
 from registry.core.resolving import artifact as resolve
-from registry.errors import ReckonError, UnknownName
+from registry.core.tensors import Leaf, tensor_root
+from registry.errors import ReckonError, Refused, UnknownName
 from registry.ports import Bytes, Cache, Observer, Pipeline, TableStore
 
 _TENSORS, _STEP = "tensors", "step"
@@ -41,13 +44,14 @@ class Verifier:
     def product(self, product: Product, tally: Tally) -> None:
         """Verify all outputs of a product into ``tally``. What lies inside a folder that is gone is not told again."""
         hashed: dict[str, Sequence[FileEntry]] = {}
-        gone: list[str] = []
+        lost: list[str] = []
         for output in product.outputs:
-            if any(output.path.startswith(f"{folder}/") for folder in gone):
+            if _holder(output.path, lost):
                 continue
-            if not self.disk.exists(output.path):
-                gone.append(output.path)
-            tally.add(self._output(product, output, self._found(output.path, hashed), tally))
+            findings = tuple(self._output(product, output, hashed, tally))
+            if output.path not in hashed and not _holder(output.path, hashed):
+                lost.append(output.path)
+            tally.add(findings)
 
     def everything(self, ledger: Ledger, tally: Tally) -> None:
         """Verify the newest product of every stage. One that cannot be read is for the records' own check to tell."""
@@ -72,8 +76,7 @@ class Verifier:
 
     def artifact(self, held: Held, tally: Tally) -> None:
         """Verify one output, such as a checkpoint, into ``tally``."""
-        found = self._found(held.output.path, {})
-        tally.add(self._output(held.product, held.output, found, tally))
+        tally.add(self._output(held.product, held.output, {}, tally))
 
     def file(self, held: Held, path: str, tally: Tally) -> None:
         """Verify one file or folder of an output into ``tally``. Raises ``UnknownName`` when the record has none."""
@@ -85,32 +88,38 @@ class Verifier:
             self._count(found, tally)
             tally.add(of_file(output.name, where, change) for change in file_changes([entry], found))
 
-    def _found(self, path: str, hashed: dict[str, Sequence[FileEntry]]) -> Sequence[FileEntry]:
-        """The files at ``path``, if any; what lies in a folder that was hashed before is not read again."""
-        for folder, entries in hashed.items():
-            if path.startswith(folder + "/"):
-                inside = path[len(folder) + 1 :]
-                return relative(folder_in(entries, inside), inside)
-        hashed[path] = sorted(self.disk.files(path)) if self.disk.exists(path) else ()
-        self.advance(sum(entry.size_bytes for entry in hashed[path]))
-        return hashed[path]
-
-    def _output(self, product: Product, output: Output, found: Sequence[FileEntry], tally: Tally) -> Iterator[Finding]:
-        self._count(found, tally)
-        if not self.disk.exists(output.path):
-            yield Finding(
-                subject=output.name,
-                trouble=Trouble.MISSING,
-                path=output.path,
-                recorded=str(output.digest),
-                text=f"{output.path} is recorded and not there.",
-            )
-        else:
-            yield from self._files(product, output, found)
-            yield from self._contents(product, output, tally)
+    def _output(
+        self, product: Product, output: Output, hashed: dict[str, Sequence[FileEntry]], tally: Tally
+    ) -> Iterator[Finding]:
+        """All that is wrong with an output. ``hashed`` holds the folders that were read, and takes this one in."""
+        try:
+            if self.disk.exists(output.path):
+                yield from self._present(product, output, self._found(output.path, hashed), tally)
+            else:
+                yield _missing(output)
+        except Refused as error:
+            yield _unreadable(output, error.message)
         if output.locator is not None:
             yield from self._lock(product, output)
             yield from self._cached(output, output.locator, tally)
+
+    def _found(self, path: str, hashed: dict[str, Sequence[FileEntry]]) -> Sequence[FileEntry]:
+        """The files at ``path``; what lies in a folder that was hashed before is not read again."""
+        folder = _holder(path, hashed)
+        if folder is not None:
+            inside = path[len(folder) + 1 :]
+            return relative(folder_in(hashed[folder], inside), inside)
+        hashed[path] = sorted(self.disk.files(path))
+        self.advance(sum(entry.size_bytes for entry in hashed[path]))
+        return hashed[path]
+
+    def _present(self, product: Product, output: Output, found: Sequence[FileEntry], tally: Tally) -> Iterator[Finding]:
+        self._count(found, tally)
+        yield from self._files(product, output, found)
+        try:
+            yield from self._contents(product, output, tally)
+        except (ReckonError, OSError) as error:
+            yield _unreadable(output, str(error))
 
     def _files(self, product: Product, output: Output, found: Sequence[FileEntry]) -> Iterator[Finding]:
         """Each file against the table; without a readable table, the whole against its digest."""
@@ -134,32 +143,23 @@ class Verifier:
 
     def _contents(self, product: Product, output: Output, tally: Tally) -> Iterator[Finding]:
         """Identities and counts, recomputed from the bytes that lie here."""
-        try:
-            if _TENSORS in output.contents:
-                yield from self._tensors(output, Digest.parse(output.contents[_TENSORS]), tally)
-            if _STEP not in output.contents:
-                observed = self.observer.contents(product.stage, output.path)
-                tally.facts += len(observed)
-                for change in fact_changes(output.contents, observed):
-                    yield of_fact(output.name, output.path, change)
-        except ReckonError as error:
-            yield Finding(
-                subject=output.name,
-                trouble=Trouble.UNREADABLE,
-                path=output.path,
-                text=f"{output.name} cannot be opened: {error.message}",
-            )
+        observed: Mapping[str, Json] = {}
+        if _TENSORS in output.contents:
+            leaves = self.observer.tensors(output.path)
+            tally.tensors += len(leaves)
+            yield from self._tensors(output, leaves)
+            observed = {_TENSORS: str(tensor_root(leaves)), "leaves": len(leaves)}
+        if _STEP not in output.contents:
+            observed = self.observer.contents(product.stage, output.path)
+        tally.facts += len(observed)
+        recorded = {key: value for key, value in output.contents.items() if key != _STEP}
+        yield from (of_fact(output.name, output.path, change) for change in fact_changes(recorded, observed))
 
-    def _tensors(self, output: Output, root: Digest, tally: Tally) -> Iterator[Finding]:
-        """Each tensor against the leaf table. An output without one has its root compared among its contents."""
-        found = self.observer.tensors(output.path)
-        tally.tensors += len(found)
-        try:
-            recorded = self.tables.get_leaves(root)
-        except UnknownName:
-            return
-        for change in leaf_changes(recorded, found):
-            yield of_tensor(output.name, output.path, change)
+    def _tensors(self, output: Output, found: Sequence[Leaf]) -> Iterator[Finding]:
+        """Each tensor against the leaf table. Without one, the root among the contents still tells that they differ."""
+        with suppress(UnknownName):
+            recorded = self.tables.get_leaves(Digest.parse(output.contents[_TENSORS]))
+            yield from (of_tensor(output.name, output.path, change) for change in leaf_changes(recorded, found))
 
     def _lock(self, product: Product, output: Output) -> Iterator[Finding]:
         locked = self.pipeline.locked().get(product.stage, {}).get(output.path)
@@ -207,6 +207,26 @@ def _owner(product: Product, output: Output, path: str) -> str:
 def _damaged(damage: Damage) -> Finding:
     text = f"The {damage.kind} record {damage.name} is damaged, and may be of this artifact: {damage.reason}"
     return Finding(subject=f"{damage.kind} {damage.name}", trouble=Trouble.RECORD, text=text)
+
+
+def _missing(output: Output) -> Finding:
+    return Finding(
+        subject=output.name,
+        trouble=Trouble.MISSING,
+        path=output.path,
+        recorded=str(output.digest),
+        text=f"{output.path} is recorded and not there.",
+    )
+
+
+def _unreadable(output: Output, reason: str) -> Finding:
+    text = f"{output.name} cannot be opened: {reason}"
+    return Finding(subject=output.name, trouble=Trouble.UNREADABLE, path=output.path, text=text)
+
+
+def _holder(path: str, folders: Iterable[str]) -> str | None:
+    """The folder that holds ``path``, or None."""
+    return next((folder for folder in folders if path.startswith(f"{folder}/")), None)
 
 
 def _cache_finding(output: Output, key: str, text: str) -> Finding:

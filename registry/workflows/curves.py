@@ -106,15 +106,14 @@ class CurveChecker:
             run_id = pointer.run_id
             where = (self.tracker.system, run_id)
             yield _compared(digest, execution, ours, where, lambda: self.tracker.read_history(run_id))
-        for told in execution.trackers:
-            location = _local(execution, told)
-            if location is not None:
-                yield self._client_file(digest, execution, ours, location)
+        mine = ours if execution.resumed is None else ours.within(_first_step(execution.resumed), LARGEST_STEP)
+        places = (_local(execution, told) for told in execution.trackers)
+        for location in dict.fromkeys(place for place in places if place is not None):
+            if mine.points:
+                yield self._client_file(digest, execution, mine, location)
 
-    def _client_file(self, digest: Digest, execution: Execution, ours: History, location: str) -> Curve | Unread:
+    def _client_file(self, digest: Digest, execution: Execution, mine: History, location: str) -> Curve | Unread:
         """A client's file holds what its own process logged: timings too, and nothing from before a resume."""
-        first = execution.resumed.get("step") if execution.resumed is not None else 0
-        mine = ours.within(first if isinstance(first, int) else 0, LARGEST_STEP)
 
         def read() -> Copy:
             copy = self.files.read(location)
@@ -140,6 +139,12 @@ def _compared(
         findings=compare(ours, copy.history, copy.fidelity),
         damage=copy.damage,
     )
+
+
+def _first_step(resumed: Mapping[str, Json]) -> int:
+    """The first step that an attempt ran which resumed after a completed step."""
+    step = resumed.get("step")
+    return step + 1 if isinstance(step, int) else 0
 
 
 def _local(execution: Execution, told: Mapping[str, Json]) -> str | None:

@@ -133,10 +133,23 @@ def test_a_copy_that_cannot_be_read_is_told(check, published, tracker):
 
 def test_a_client_file_of_a_resumed_attempt_begins_where_it_resumed(check, published, copies):
     _, place = published(resumed={"attempt": "20260102t030400z-00000000", "step": 2})
-    copies.held[place] = copy_of([point for point in POINTS if point[0] >= 2])
+    copies.held[place] = copy_of([point for point in POINTS if point[0] > 2])
     curves = check()
     assert curves.holds
-    assert [one.points for one in curves.compared] == [len(POINTS), len(POINTS), len(POINTS) // 2]
+    assert [one.points for one in curves.compared] == [len(POINTS), len(POINTS), len(POINTS) // 4]
+
+
+def test_an_attempt_that_resumed_after_the_last_step_has_nothing_in_its_file(check, published):
+    published(resumed={"attempt": "20260102t030400z-00000000", "step": 3})
+    curves = check()
+    assert curves.holds
+    assert curves.unread == ()
+
+
+def test_a_file_that_is_told_twice_is_compared_once(check, published, copies):
+    _, place = published(trackers=(WANDB, {**WANDB, "state": "failed", "reason": "full"}))
+    copies.held[place] = copy_of(POINTS)
+    assert [one.system for one in check().compared] == ["history", "fake", "wandb"]
 
 
 def test_a_gap_in_our_own_history_is_found(check, published, monkeypatch):

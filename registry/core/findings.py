@@ -29,6 +29,17 @@ class Trouble(StrEnum):
     LOCK = "lock"  # dvc.lock speaks of other bytes than the record
     CACHE = "cache"  # the DVC cache holds other bytes than the record
     UNRECORDED = "unrecorded"  # something happened that no record tells
+    CONTRADICTION = "contradiction"  # one recipe gave two products
+    TIME = "time"  # something was used before it was made
+    PARENT = "parent"  # a segment that began from another checkpoint than it should have
+    STEPS = "steps"  # steps that nothing tells of, or that two segments tell of
+    TRANSCRIPT = "transcript"  # lines of a transcript that are not those of the run's steps
+    ORDER = "order"  # facts of the data order that disagree with the recipe
+    TRACKER = "tracker"  # a tracker holds something else than the record
+    FORECAST = "forecast"  # a forecast that was not sealed before the run, or rests on other runs
+    HYPOTHESIS = "hypothesis"  # an expectation that the commit does not hold
+    COMMIT = "commit"  # git holds something else than the record
+    SETUP = "setup"  # what was imported or ran is not what was locked or asked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

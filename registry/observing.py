@@ -75,7 +75,9 @@ class Workshop:
                 )
             entries = tuple(self.disk.files(path))
             trees.append(entries)
-            outputs.append(self._output(stage, path, entries))
+            own = tuple(self.observer.tensors(path)) if _holds_tensors(entries) else ()
+            roots.extend([own] if own else [])
+            outputs.append(self._output(stage, path, (entries, own)))
             for step, inside in sorted(checkpoints(entries).items()):
                 leaves = tuple(self.observer.tensors(f"{path}/checkpoints/step-{step}"))
                 roots.append(leaves)
@@ -112,14 +114,16 @@ class Workshop:
         kept = re.fullmatch(r"checkpoints/step-(0|[1-9][0-9]*)", inside)
         return str(Name(stage=stage, step=int(kept[1]) if kept else None, path=None if kept or not inside else inside))
 
-    def _output(self, stage: str, path: str, entries: Sequence[FileEntry]) -> Output:
+    def _output(self, stage: str, path: str, held: tuple[Sequence[FileEntry], Sequence[Leaf]]) -> Output:
+        entries, leaves = held
+        tensors: Mapping[str, Json] = {"tensors": str(tensor_root(leaves)), "leaves": len(leaves)} if leaves else {}
         return Output(
             name=stage,
             path=path,
             digest=tree_digest(entries),
             size_bytes=sum(entry.size_bytes for entry in entries),
             files=len(entries),
-            contents=self.observer.contents(stage, path),
+            contents={**self.observer.contents(stage, path), **tensors},
             locator=self.disk.locator(path),
         )
 
@@ -149,6 +153,11 @@ def checkpoints(entries: Sequence[FileEntry]) -> dict[int, tuple[FileEntry, ...]
                 FileEntry(path=relative, size_bytes=entry.size_bytes, digest=entry.digest)
             )
     return {step: tuple(files) for step, files in kept.items()}
+
+
+def _holds_tensors(entries: Sequence[FileEntry]) -> bool:
+    """Whether an output is itself a container of tensors, as an export is: safetensors files at its top."""
+    return any(entry.path.endswith(".safetensors") and "/" not in entry.path for entry in entries)
 
 
 def _checkpoint(stage: str, path: str, step: int, held: tuple[Sequence[FileEntry], Sequence[Leaf]]) -> Output:

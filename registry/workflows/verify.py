@@ -150,7 +150,7 @@ class Verifier:
             yield from self._tensors(output, leaves)
             observed = {_TENSORS: str(tensor_root(leaves)), "leaves": len(leaves)}
         if _STEP not in output.contents:
-            observed = self.observer.contents(product.stage, output.path)
+            observed = {**self.observer.contents(product.stage, output.path), **observed}
         tally.facts += len(observed)
         recorded = {key: value for key, value in output.contents.items() if key != _STEP}
         yield from (of_fact(output.name, output.path, change) for change in fact_changes(recorded, observed))

@@ -1,4 +1,4 @@
-"""A small archive of its own: a git repository with five stages, run in this process and recorded by the real recorder.
+"""A small archive of its own: a git repository with seven stages, run in this process and recorded by the real recorder.
 
 Everything in it is real but the host, whose name and clock a test chooses: git, files, run logs, records, tables. The
 same repository also runs through ``dvc repro``. Use the fixture ``toy`` (nothing run yet) or ``sailed`` (all stages run
@@ -32,7 +32,7 @@ from registry.errors import MalformedRecord
 from registry.observing import Workshop
 from registry.workflows.record import Recorded, Recorder
 
-STAGES = ("chart", "plot/east", "plot/west", "note", "leg/1", "leg/2")
+STAGES = ("chart", "plot/east", "plot/west", "note", "leg/1", "leg/2", "hull")
 _RECORDED = "reckon record {0} --begin && python -m train.voyage {0}; reckon record {0} --status $?"
 DVC_YAML = f"""\
 stages:
@@ -60,6 +60,10 @@ stages:
       deps: [train/voyage.py, artifacts/plot/east, artifacts/plot/west, "${{item.from}}"]
       params: [determinism, "legs.${{key}}"]
       outs: ["artifacts/leg/${{key}}"]
+  hull:
+    cmd: {_RECORDED.format("hull")}
+    deps: [train/voyage.py, artifacts/leg/2]
+    outs: [artifacts/hull]
 """
 PARAMS = """\
 chart: {lines: 20}

@@ -2,7 +2,7 @@
 
 ``python -m train.voyage STAGE`` in a toy repository, or :class:`Voyage` in a test. It writes outputs and a run log and
 never a record. Stages: ``chart`` (text), ``plot/east`` and ``plot/west`` (from the chart), ``note`` (one file),
-``leg/1`` and ``leg/2`` (steps with kept checkpoints; the second begins from the first).
+``leg/1`` and ``leg/2`` (steps with kept checkpoints; the second begins from the first), ``hull`` (an export of it).
 """
 
 from __future__ import annotations
@@ -88,6 +88,12 @@ class Voyage:
 
     def _note(self, _: str) -> None:
         _write(self.root / "artifacts/note.json", canonical.encode(self._params()["note"]))
+        self._fail_if_told()
+
+    def _hull(self, _: str) -> None:
+        (last,) = (self.root / "artifacts/leg/2/checkpoints").glob("step-*")
+        _write(self.out / "model.safetensors", (last / "state.safetensors").read_bytes())
+        _write(self.out / "config.json", b"{}\n")
         self._fail_if_told()
 
     def _leg(self, item: str) -> None:
@@ -192,7 +198,7 @@ class Voyage:
 
     def _settings(self) -> dict:
         kind, _, item = self.stage.partition("/")
-        keys = {"leg": ("determinism", f"legs.{item}")}.get(kind, (kind,))
+        keys = {"leg": ("determinism", f"legs.{item}"), "hull": ()}.get(kind, (kind,))
         return {key: decimals(lookup(self._params(), key)) for key in keys}
 
 

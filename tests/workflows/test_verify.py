@@ -51,7 +51,7 @@ def test_an_untouched_tree_holds(sailed: Toy) -> None:
     tally = verified(sailed)
     assert tally.verdict.holds
     assert tally.findings == []
-    assert tally.tensors == 9
+    assert tally.tensors == 12
     assert tally.size_bytes > 1000
     assert verified(sailed) == tally
 
@@ -83,6 +83,15 @@ def test_a_flipped_bit_in_a_checkpoint_is_named_by_file_and_tensor(sailed: Toy) 
     assert said(verified(sailed, "leg/1@step-4")) == said(verified(sailed))
     assert verified(sailed, "leg/1@step-2").verdict.holds
     assert not verified(sailed, "leg/1").verdict.holds
+
+
+def test_a_flipped_bit_in_an_export_is_named_by_file_and_tensor(sailed: Toy) -> None:
+    sailed.flip("artifacts/hull/model.safetensors")
+    assert said(verified(sailed)) == [
+        ("hull", Trouble.ALTERED, "artifacts/hull/model.safetensors", ""),
+        ("hull", Trouble.TENSOR, "artifacts/hull", "opt_state/count"),
+        ("hull", Trouble.CONTENTS, "artifacts/hull", "tensors"),
+    ]
 
 
 def test_a_damaged_header_cannot_be_opened(sailed: Toy) -> None:
@@ -191,7 +200,7 @@ def test_one_file_of_an_artifact(sailed: Toy) -> None:
 
 
 def test_what_was_never_recorded_cannot_be_verified(toy: Toy) -> None:
-    with pytest.raises(UnknownName, match="no complete execution on record.*dvc repro leg@1"):
+    with pytest.raises(UnknownName, match=r"no complete execution on record.*dvc repro leg@1"):
         verified(toy, "leg/1")
 
 

@@ -53,6 +53,43 @@ def boxes(shape: tuple[int, ...], start: int, stop: int) -> Iterator[Box]:
     yield from _within(shape, last, (0, into_last))
 
 
+def region_shape(shape: tuple[int, ...], grid: tuple[int, ...], most: int, least_run: int) -> tuple[int, ...] | None:
+    """A shape of boxes that cover an array, each made of whole cells of ``grid`` and of at most ``most`` elements.
+
+    The boxes are as long as they can be along the last axes, so that their elements lie in long runs of the C order.
+    ``None`` when there is no such shape, or it has several runs and one is shorter than ``least_run`` elements.
+    """
+    extents = [min(step, size) for step, size in zip(grid, shape, strict=True)]
+    for axis in reversed(range(len(shape))):
+        room = most * extents[axis] // max(1, math.prod(extents))
+        if room < shape[axis]:
+            extents[axis] = max(extents[axis], room // grid[axis] * grid[axis])
+            break
+        extents[axis] = shape[axis]
+    chosen = tuple(extents)
+    several = runs(shape, chosen) > 1 and math.prod(chosen) // runs(shape, chosen) < least_run
+    return None if math.prod(chosen) > most or several else chosen
+
+
+def runs(shape: tuple[int, ...], box: tuple[int, ...]) -> int:
+    """In how many runs of the C order the elements of a box of an array lie."""
+    return math.prod(box[: _last_cut(shape, box)])
+
+
+def run_starts(shape: tuple[int, ...], box: Box) -> Iterator[int]:
+    """Where the runs of a box begin in the C order of an array, counted in elements."""
+    strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    origin = sum(begin * stride for begin, stride in zip(box.begin, strides, strict=True))
+    for at in product(*(range(size) for size in box.shape[: _last_cut(shape, box.shape)])):
+        yield origin + sum(index * stride for index, stride in zip(at, strides, strict=False))
+
+
+def tiled(shape: tuple[int, ...], extents: tuple[int, ...]) -> Iterator[Box]:
+    """Boxes of shape ``extents`` that cover an array, in C order; those at its end may be smaller."""
+    whole = Box(begin=(0,) * len(shape), end=shape)
+    return (overlap(whole, cell, extents) for cell in cells(whole, extents))
+
+
 def cells(box: Box, grid: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     """The cells of a regular grid with cells of shape ``grid`` that a box touches, in C order."""
     return product(*(range(begin // size, -(-end // size)) for begin, end, size in _axes(box, grid)))
@@ -69,6 +106,11 @@ def overlap(box: Box, cell: tuple[int, ...], grid: tuple[int, ...]) -> Box:
         begin=tuple(max(begin, at * size) for begin, at, size in zip(box.begin, cell, grid, strict=True)),
         end=tuple(min(end, (at + 1) * size) for end, at, size in zip(box.end, cell, grid, strict=True)),
     )
+
+
+def _last_cut(shape: tuple[int, ...], box: tuple[int, ...]) -> int:
+    """The last axis along which a box is not all of the array; its elements and those after it lie in one run."""
+    return max((axis for axis, size in enumerate(shape) if box[axis] != size), default=0)
 
 
 def _within(shape: tuple[int, ...], row: int, span: tuple[int, int]) -> Iterator[Box]:

@@ -176,7 +176,7 @@ class Chunker:
         view = memoryview(data).cast("B")
         while len(view):
             piece = view[: CHUNK_BYTES - self._filled]
-            hasher = self._open or blake3(derive_key_context=_CHUNK_CONTEXT)
+            hasher = self._open or chunk_hasher()
             hasher.update(piece)
             self._filled += len(piece)
             self._open = hasher
@@ -193,6 +193,11 @@ class Chunker:
         if self._open is not None:
             self.digests.append(self._open.digest())
         self._open, self._filled = None, 0
+
+
+def chunk_hasher() -> blake3:
+    """A hasher of one chunk."""
+    return blake3(derive_key_context=_CHUNK_CONTEXT)
 
 
 def chunk_digests(data: Buffer) -> list[bytes]:

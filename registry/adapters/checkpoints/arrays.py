@@ -1,8 +1,9 @@
 """Tensors of a Levanter checkpoint (OCDBT) or of a tree of zarr arrays on plain files, read by tensorstore.
 
 A tensor's name is the path of its array, as Levanter writes it. Plain chunks are read in parts, however large; encoded
-ones are decoded whole, within a bounded cache. Refuses arrays that need more memory than ``LARGEST_BAND``. A chunk that
-is not stored is the array's fill value: that is what zarr means by it.
+ones are decoded whole and once: box by box where boxes of whole chunks hold long runs of the C order, else through a
+cache. Refuses arrays that need more memory than ``LARGEST_BAND``. A chunk that is not stored is the array's fill value:
+that is what zarr means by it.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from registry.adapters.checkpoints.layout import LARGEST_METADATA, METADATA, Layout, parse_layout, refuse_wide
-from registry.adapters.checkpoints.source import SPAN_BYTES, Container, DamagedTensors
-from registry.core.blocks import Box, boxes, cells, overlap
+from registry.adapters.checkpoints.layout import LARGEST_METADATA, METADATA, Layout, cache_bytes, parse_layout
+from registry.adapters.checkpoints.source import Container, DamagedTensors, Part, Pieces, Spans
+from registry.core.blocks import Box, boxes, cells, overlap, run_starts, runs, tiled
 from registry.core.tensors import TensorSpec
 from registry.errors import Refused
 
@@ -28,7 +29,7 @@ Item = TypeVar("Item")
 Elements: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 PIECE_BYTES = 2**21
-_LEAST_CACHE = 2**25
+_LEAST_CACHE = 2**24
 _TOGETHER = 256
 
 
@@ -42,7 +43,7 @@ class ArraySource:
         memory or when tensorstore is not installed.
         """
         self.container = container
-        self.piece_bytes = PIECE_BYTES
+        self._spans = Spans(PIECE_BYTES)
         self._path = path
         self._tensorstore = _tensorstore()
         self._opened = time.time()
@@ -73,6 +74,26 @@ class ArraySource:
                     self._read_plain(layout, box, target)
                 done += len(part)
 
+    def parts(self, spec: TensorSpec) -> Iterator[Part]:
+        """Boxes of whole chunks where the layout has them, else ranges of bytes."""
+        layout = self._layouts[spec.name]
+        if layout.region is None:
+            yield from self._spans.parts(spec)
+            return
+        for box in tiled(spec.shape, layout.region):
+            yield Part(spec=spec, size_bytes=box.elements * spec.item_bytes, box=box)
+
+    def pieces(self, part: Part) -> Pieces:
+        """The runs of a box, or a range piece by piece."""
+        if part.box is None:
+            yield from self._spans.pieces(self, part)
+            return
+        with _reading(self._path):
+            data = np.ascontiguousarray(self._decoded(part.spec.name, part.box)).reshape(-1).view(np.uint8).data
+        length = len(data) // runs(part.spec.shape, part.box.shape)
+        for number, first in enumerate(run_starts(part.spec.shape, part.box)):
+            yield first * part.spec.item_bytes, data[number * length : (number + 1) * length]
+
     def _read_plain(self, layout: Layout, box: Box, target: Elements) -> None:
         """Put the parts of all chunks that a box touches where they belong."""
         parts = [(cell, overlap(box, cell, layout.grid)) for cell in cells(box, layout.grid)]
@@ -97,7 +118,7 @@ class ArraySource:
         if found.state == "missing":
             return self._decoded(layout.spec.name, part)
         if len(found.value) != part.elements * layout.spec.item_bytes:
-            raise DamagedTensors(f"{self._path}: a chunk of the array {layout.spec.name!r} is too long.")
+            raise DamagedTensors(f"{self._path}: a chunk of the array {layout.spec.name!r} has a wrong length.")
         return np.frombuffer(found.value, f"V{layout.spec.item_bytes}").reshape(part.shape)
 
     def _decoded(self, name: str, box: Box) -> Elements:
@@ -129,15 +150,14 @@ class ArraySource:
             for name, request in requests:
                 data = request.result().value
                 if len(data) > LARGEST_METADATA:
-                    raise DamagedTensors(f"{self._path}: the metadata of the array {name!r} is too long.")
+                    raise DamagedTensors(f"{self._path}: the metadata of the array {name!r} has a wrong length.")
                 layout = parse_layout(name, data)
                 if layout is not None:
                     yield layout
 
     def _cache_bytes(self) -> int:
-        """Room for what two spans of any encoded array touch."""
-        bands = (refuse_wide(layout, SPAN_BYTES) for layout in self._layouts.values() if layout.keys is None)
-        return max(_LEAST_CACHE, 2 * max(bands, default=0))
+        """Room for the bands of the arrays that are read through the cache."""
+        return max(_LEAST_CACHE, *(cache_bytes(layout) for layout in self._layouts.values()), 0)
 
 
 def _batched(items: Sequence[Item]) -> Iterator[Sequence[Item]]:

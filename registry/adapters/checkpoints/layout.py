@@ -12,13 +12,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from registry.adapters.checkpoints.source import DamagedTensors
-from registry.core.blocks import boxes, touched
+from registry.core.blocks import Box, region_shape, touched
 from registry.core.tensors import TensorSpec
 from registry.errors import MalformedRecord, Refused
 
 METADATA = "zarr.json"
 LARGEST_METADATA = 2**20
-LARGEST_BAND = 8 * 2**30
+LARGEST_BAND = 4 * 2**30
+REGIONS = (2**22, 2**24, 2**26, 2**28)
+LEAST_RUN = 2**16
 SMALLEST_PLAIN_CHUNK = 2**18
 
 _PLAIN_CODECS = ({"name": "bytes", "configuration": {"endian": "little"}}, {"name": "bytes"})
@@ -55,10 +57,20 @@ class Layout:
         """Bytes of one decoded block of the grid."""
         return math.prod(self.grid) * self.spec.item_bytes
 
-    def band_bytes(self, span_bytes: int) -> int:
-        """Bytes of all blocks that ``span_bytes`` from the beginning touch: what decoding must hold at once."""
-        elements = min(span_bytes, self.spec.size_bytes) // self.spec.item_bytes
-        return self.block_bytes * sum(touched(box, self.grid) for box in boxes(self.spec.shape, 0, elements))
+    @property
+    def region(self) -> tuple[int, ...] | None:
+        """The shape of boxes of whole blocks to decode one by one; ``None`` when the array is read by ranges."""
+        if self.keys is not None or not self.spec.size_bytes:
+            return None
+        item = self.spec.item_bytes
+        tried = (region_shape(self.spec.shape, self.grid, most // item, LEAST_RUN // item) for most in REGIONS)
+        return next((shape for shape in tried if shape is not None), None)
+
+    @property
+    def band_bytes(self) -> int:
+        """Bytes of the blocks that hold the first rows: what a reader by ranges needs at hand to decode each once."""
+        rows = Box(begin=(0,) * len(self.grid), end=(*self.grid[:1], *self.spec.shape[1:]))
+        return self.block_bytes * touched(rows, self.grid)
 
 
 def parse_layout(name: str, data: bytes) -> Layout | None:
@@ -93,12 +105,15 @@ def _reads_plainly(layout: Layout, fields: Mapping[str, object]) -> bool:
     )
 
 
-def refuse_wide(layout: Layout, span_bytes: int) -> int:
-    """The band of a decoded array. Raises ``Refused`` when it is more than memory should hold."""
-    band = layout.band_bytes(span_bytes)
-    if band > LARGEST_BAND:
+def cache_bytes(layout: Layout) -> int:
+    """Bytes of cache that an array needs. Raises ``Refused`` when reading it takes more than memory should hold."""
+    if layout.keys is not None:
+        return 0
+    band = 0 if layout.region is not None else layout.band_bytes
+    needed = max(layout.block_bytes, band)
+    if needed > LARGEST_BAND:
         raise Refused(
-            f"The array {layout.spec.name!r} is stored so that {band} bytes must be decoded at once.",
+            f"The array {layout.spec.name!r} is stored so that {needed} bytes must be decoded at once.",
             remedy="Save it again without compression, or in smaller chunks.",
         )
     return band

@@ -1,22 +1,22 @@
-"""Hashing a container: all cores, a few small buffers, whatever the size of a tensor.
+"""Hashing a container: all cores, a few parts in memory, whatever the size of a tensor.
 
-The bytes are cut into spans on borders of chunks; threads read and hash spans while the order of submission keeps the
-chunk digests of a tensor in order. Memory is one buffer a thread and 32 bytes a chunk.
+Threads read and hash parts; what a part leaves open of a chunk is put together here. Memory is that of the parts being
+read, and 32 bytes a chunk.
 """
 
 from __future__ import annotations
 
 import os
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from registry.adapters.checkpoints.source import SPAN_BYTES, TensorSource
-from registry.core.tensors import Chunker, ChunkList, Leaf, TensorSpec
+from registry.adapters.checkpoints.source import SPAN_BYTES, Part, TensorSource
+from registry.core.assembly import Assembly
+from registry.core.tensors import ChunkList, Leaf, TensorSpec
 
-_SPANS_IN_FLIGHT = 4
+_BATCHES_IN_FLIGHT = 3
 _LEAST_COST = 2**15
 
 
@@ -26,90 +26,64 @@ def available_cores() -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
-    """A range of one tensor that begins on a border of chunks."""
-
-    spec: TensorSpec
-    start_byte: int
-    stop_byte: int
-
-
-@dataclass(slots=True, kw_only=True)
 class LeafHasher:
     """Makes the leaves of a source. ``advance`` is told the bytes that are done, from the calling thread."""
 
     source: TensorSource
     workers: int = field(default_factory=available_cores)
     advance: Callable[[int], None] = lambda _: None
-    _buffers: threading.local = field(default_factory=threading.local)
 
     def chunk_lists(self, specs: Sequence[TensorSpec]) -> Iterator[ChunkList]:
         """The chunk lists of ``specs``, in their order. Raises what the source raises."""
-        digests: list[bytes] = []
-        for span, found in self._hashed(specs):
-            digests += found
-            if span.stop_byte == span.spec.size_bytes:
-                yield ChunkList(spec=span.spec, digests=tuple(digests))
-                digests = []
+        whole, done = None, 0
+        for part, found in self._hashed(specs):
+            if whole is None:
+                whole, done = found, 0
+            else:
+                whole.merge(found)
+            self.advance(part.size_bytes)
+            done += part.size_bytes
+            if done == part.spec.size_bytes:
+                yield whole.chunk_list()
+                whole = None
 
     def leaves(self, specs: Sequence[TensorSpec]) -> tuple[Leaf, ...]:
         """The leaves of ``specs``, in their order."""
         return tuple(chunks.leaf for chunks in self.chunk_lists(specs))
 
-    def _hashed(self, specs: Sequence[TensorSpec]) -> Iterator[tuple[Span, list[bytes]]]:
-        window: deque[tuple[list[Span], Future[list[list[bytes]]]]] = deque()
-        with ThreadPoolExecutor(self.workers, thread_name_prefix="leaves") as pool:
-            try:
-                for batch in batches(specs):
-                    window.append((batch, pool.submit(self._hash, batch)))
-                    if len(window) > self.workers * _SPANS_IN_FLIGHT:
-                        yield from self._finished(*window.popleft())
-                while window:
-                    yield from self._finished(*window.popleft())
-            finally:
-                pool.shutdown(wait=True, cancel_futures=True)
+    def _hashed(self, specs: Sequence[TensorSpec]) -> Iterator[tuple[Part, Assembly]]:
+        """All parts, in order. Few are on their way at once."""
+        window: deque[Future[list[tuple[Part, Assembly]]]] = deque()
+        pool = ThreadPoolExecutor(self.workers, thread_name_prefix="leaves")
+        try:
+            for batch in self._batches(specs):
+                window.append(pool.submit(self._hash, batch))
+                if len(window) >= self.workers * _BATCHES_IN_FLIGHT:
+                    yield from window.popleft().result()
+            while window:
+                yield from window.popleft().result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
 
-    def _finished(self, batch: list[Span], future: Future[list[list[bytes]]]) -> Iterator[tuple[Span, list[bytes]]]:
-        for span, found in zip(batch, future.result(), strict=True):
-            self.advance(span.stop_byte - span.start_byte)
-            yield span, found
+    def _hash(self, batch: Sequence[Part]) -> list[tuple[Part, Assembly]]:
+        return [(part, self._hash_part(part)) for part in batch]
 
-    def _hash(self, batch: Sequence[Span]) -> list[list[bytes]]:
-        return [self._hash_span(span) for span in batch]
+    def _hash_part(self, part: Part) -> Assembly:
+        assembly = Assembly(part.spec)
+        for start_byte, piece in self.source.pieces(part):
+            assembly.add(start_byte, piece)
+        return assembly
 
-    def _hash_span(self, span: Span) -> list[bytes]:
-        buffer = self._buffer()
-        chunker = Chunker()
-        for start in range(span.start_byte, span.stop_byte, len(buffer)):
-            piece = buffer[: span.stop_byte - start]
-            self.source.read_into(span.spec.name, start, piece)
-            chunker.update(piece)
-        return chunker.finish()
-
-    def _buffer(self) -> memoryview:
-        buffer: memoryview | None = getattr(self._buffers, "buffer", None)
-        if buffer is None:
-            buffer = self._buffers.buffer = memoryview(bytearray(min(self.source.piece_bytes, SPAN_BYTES)))
-        return buffer
-
-
-def batches(specs: Sequence[TensorSpec]) -> Iterator[list[Span]]:
-    """The bytes of ``specs`` as spans, small ones together, so that each batch is worth a thread's while."""
-    batch: list[Span] = []
-    weight = 0
-    for span in _spans(specs):
-        cost = max(span.stop_byte - span.start_byte, _LEAST_COST)
-        if batch and weight + cost > SPAN_BYTES:
+    def _batches(self, specs: Sequence[TensorSpec]) -> Iterator[list[Part]]:
+        """Parts, small ones together, so that each batch is worth a thread's while."""
+        batch: list[Part] = []
+        weight = 0
+        for part in (part for spec in specs for part in self.source.parts(spec)):
+            cost = max(part.size_bytes, _LEAST_COST)
+            if batch and weight + cost > SPAN_BYTES:
+                yield batch
+                batch, weight = [], 0
+            batch.append(part)
+            weight += cost
+        if batch:
             yield batch
-            batch, weight = [], 0
-        batch.append(span)
-        weight += cost
-    if batch:
-        yield batch
-
-
-def _spans(specs: Sequence[TensorSpec]) -> Iterator[Span]:
-    """Spans in order. A tensor without bytes is one empty span."""
-    for spec in specs:
-        for start in range(0, max(spec.size_bytes, 1), SPAN_BYTES):
-            yield Span(spec=spec, start_byte=start, stop_byte=min(start + SPAN_BYTES, spec.size_bytes))

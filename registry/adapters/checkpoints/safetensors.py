@@ -11,10 +11,10 @@ import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from registry.adapters.checkpoints.source import Container, DamagedTensors
+from registry.adapters.checkpoints.source import Container, DamagedTensors, Part, Pieces, Spans
 from registry.core.safetensors import PREFIX_BYTES, Placement, header_bytes, parse_header
 from registry.core.tensors import TensorSpec
 from registry.errors import MalformedRecord, Refused
@@ -41,7 +41,7 @@ class SafetensorsSource:
     specs: tuple[TensorSpec, ...]
     places: Mapping[str, tuple[Shard, Placement]]
     container: Container = Container.SAFETENSORS
-    piece_bytes: int = PIECE_BYTES
+    spans: Spans = field(default_factory=lambda: Spans(PIECE_BYTES))
 
     def read_into(self, name: str, start_byte: int, buffer: memoryview) -> None:
         """Fill ``buffer`` from the file. Raises ``DamagedTensors`` when it is no longer the file that was opened."""
@@ -50,6 +50,14 @@ class SafetensorsSource:
             if state != shard.state:
                 raise _changed(shard.path)
             _fill(descriptor, buffer, placement.start_byte + start_byte, shard.path)
+
+    def parts(self, spec: TensorSpec) -> Iterator[Part]:
+        """Ranges of bytes."""
+        return self.spans.parts(spec)
+
+    def pieces(self, part: Part) -> Pieces:
+        """A range in small pieces, read by position."""
+        return self.spans.pieces(self, part)
 
 
 def open_file(path: Path) -> SafetensorsSource:

@@ -1,14 +1,19 @@
-"""What every container of tensors can do: tell its tensors, and read a range of one."""
+"""What every container of tensors can do: tell its tensors, and read them in parts of bounded size."""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
+from registry.core.blocks import Box
 from registry.core.tensors import CHUNK_BYTES, TensorSpec
 from registry.errors import Refused
 
 SPAN_BYTES = 8 * CHUNK_BYTES
+Pieces: TypeAlias = Iterator[tuple[int, memoryview]]
 
 
 class Container(StrEnum):
@@ -21,6 +26,16 @@ class Container(StrEnum):
 
 class DamagedTensors(Refused):
     """A container whose bytes cannot be what was saved: cut, altered, or changed while it was read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """What is read in one go: the bytes of a tensor from ``start_byte``, or the elements of a ``box``."""
+
+    spec: TensorSpec
+    size_bytes: int
+    start_byte: int = 0
+    box: Box | None = None
 
 
 class TensorSource(Protocol):
@@ -36,14 +51,45 @@ class TensorSource(Protocol):
         """Its tensors, sorted by name. Never empty."""
         ...
 
-    @property
-    def piece_bytes(self) -> int:
-        """How many bytes are best read at once, a power of two."""
-        ...
-
     def read_into(self, name: str, start_byte: int, buffer: memoryview) -> None:
         """Fill ``buffer`` with the C-order little-endian bytes of a tensor from ``start_byte``.
 
         ``start_byte`` and the length of ``buffer`` are multiples of the tensor's element. Raises ``DamagedTensors``.
         """
         ...
+
+    def parts(self, spec: TensorSpec) -> Iterator[Part]:
+        """Parts that together are the tensor, in the order in which they are best read. At least one."""
+        ...
+
+    def pieces(self, part: Part) -> Pieces:
+        """The bytes of a part with their places in the tensor. A piece is good until the next one is asked for."""
+        ...
+
+
+class Spans:
+    """Parts that are ranges of bytes, read in pieces of ``piece_bytes`` into one buffer a thread."""
+
+    def __init__(self, piece_bytes: int) -> None:
+        self._piece_bytes = piece_bytes
+        self._buffers = threading.local()
+
+    def parts(self, spec: TensorSpec) -> Iterator[Part]:
+        """Ranges of ``SPAN_BYTES``; a tensor without bytes is one empty part."""
+        for start in range(0, max(spec.size_bytes, 1), SPAN_BYTES):
+            yield Part(spec=spec, start_byte=start, size_bytes=min(SPAN_BYTES, spec.size_bytes - start))
+
+    def pieces(self, source: TensorSource, part: Part) -> Pieces:
+        """The bytes of a range, piece by piece."""
+        buffer = self._buffer()
+        stop = part.start_byte + part.size_bytes
+        for start in range(part.start_byte, stop, len(buffer)):
+            piece = buffer[: stop - start]
+            source.read_into(part.spec.name, start, piece)
+            yield start, piece
+
+    def _buffer(self) -> memoryview:
+        buffer: memoryview | None = getattr(self._buffers, "buffer", None)
+        if buffer is None:
+            buffer = self._buffers.buffer = memoryview(bytearray(self._piece_bytes))
+        return buffer

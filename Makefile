@@ -93,6 +93,6 @@ $(STAMP): | requirements.lock
 	$(VENV)/bin/python -m pip install -qq --disable-pip-version-check --require-hashes --no-deps \
 	  -r $(VENV)/uv.lock.txt 2> >($(HIDE) >&2)
 	export VIRTUAL_ENV="$(CURDIR)/$(VENV)"
-	$(UV) pip install --quiet --require-hashes -r requirements.lock 2> >($(HIDE) >&2)
+	$(UV) pip install --quiet --compile-bytecode --require-hashes -r requirements.lock 2> >($(HIDE) >&2)
 	$(UV) pip install --quiet --no-deps --no-build-isolation -e . 2> >($(HIDE) >&2)
 	touch $@

@@ -13,9 +13,11 @@ import secrets
 import socket
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
+from typing import Self
 
 from registry.core import runlog
 from registry.core.canonical import Json
@@ -64,6 +66,14 @@ class Attempt:
             file.write(runlog.line(event))
             file.flush()
             os.fsync(file.fileno())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Tell the end. A disk so full that it cannot be told leaves an attempt without a last word."""
+        with suppress(OSError) if error is not None else nullcontext():
+            self.finish(error)
 
     def finish(self, error: BaseException | None = None) -> None:
         """Tell what was imported and how it ended. Telling it twice tells it once."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 from registry.core.canonical import Json
 from registry.core.pipeline import decimals
@@ -29,20 +29,12 @@ def run(stage: str, body: Callable[[Mapping[str, Json]], object], *, settings: s
 
 @contextmanager
 def told(attempt: Attempt) -> Iterator[Attempt]:
-    """Run a stage's work so that the attempt's log tells how it ended. Exits the process when it failed.
-
-    A disk so full that the log cannot be written leaves an attempt without a last word: an interrupted one.
-    """
+    """Run a stage's work so that the attempt's log tells how it ended. Exits the process when it failed."""
     began = time.monotonic()
     try:
-        with _disk_faults():
+        with attempt, _disk_faults():
             yield attempt
-            attempt.finish()
-    except BaseException as error:
-        with suppress(OSError):
-            attempt.finish(error)
-        if not isinstance(error, ReckonError):
-            raise
+    except ReckonError as error:
         sys.stderr.write(f"{attempt.stage}: {error}\n")
         raise SystemExit(error.exit_code) from error
     sys.stderr.write(f"{attempt.stage}: done in {time.monotonic() - began:.1f} s\n")

@@ -1,32 +1,38 @@
 """Every setting that changes bits, set in one place, before JAX is imported.
 
-The values come from the section ``determinism`` of ``params.yaml`` and belong to the recipe. They reach JAX and XLA through
-the environment only, and replace whatever the caller's environment says of the same things. Refuses to act when JAX is
-already imported, unknown settings, and values of the wrong kind.
+The values come from the section ``determinism`` of ``params.yaml`` and belong to the recipe. They reach JAX and XLA
+through the environment only, and replace whatever the caller's environment says of the same things. Refuses to act when
+JAX is already imported, unknown settings, and values of the wrong kind.
 """
 
 from __future__ import annotations
 
 import os
+import platform
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Self
+from importlib.metadata import version
+from typing import Final, Self
 
 from registry.core.canonical import Json
 from registry.errors import Refused
 
+LIBRARIES: Final = ("jax", "jaxlib", "marin-levanter")
+
 _PLATFORMS = ("cpu", "cuda")
 _GENERATORS = ("threefry2x32", "rbg", "unsafe_rbg")
 _PRECISIONS = ("default", "high", "highest")
+_RAGGED = ("xla", "triton")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Determinism:
     """Settings that change bits.
 
-    ``nproc`` sizes XLA's thread pool on a CPU, which decides how reductions are split. ``max_isa`` bounds the instruction
-    set that XLA compiles for, so that hosts with wider vectors give the same bits. ``devices`` is the number of CPU devices.
+    ``nproc`` sizes XLA's thread pool on a CPU, which decides how reductions are split. ``max_isa`` bounds the
+    instruction set that XLA compiles for, so that hosts with wider vectors give the same bits. ``devices`` is the
+    number of CPU devices. ``ragged_dot`` names the kernel of the experts' matrix products.
     """
 
     platform: str
@@ -38,6 +44,7 @@ class Determinism:
     matmul_precision: str
     x64: bool
     custom_softmax_gradient: bool
+    ragged_dot: str
     xla_flags: tuple[str, ...]
 
     @classmethod
@@ -62,6 +69,7 @@ class Determinism:
             matmul_precision=_choice(settings, "matmul_precision", _PRECISIONS),
             x64=_flag(settings, "x64"),
             custom_softmax_gradient=_flag(settings, "custom_softmax_gradient"),
+            ragged_dot=_choice(settings, "ragged_dot", _RAGGED),
             xla_flags=tuple(_text(flag, "xla_flags") for flag in flags),
         )
 
@@ -78,13 +86,14 @@ class Determinism:
             "JAX_ENABLE_X64": str(int(self.x64)),
             "JAX_SOFTMAX_CUSTOM_JVP": str(int(self.custom_softmax_gradient)),
             "NPROC": str(self.nproc),
+            "RAGGED_DOT_IMPL": self.ragged_dot,
             "OMP_NUM_THREADS": str(self.nproc),
             "OPENBLAS_NUM_THREADS": str(self.nproc),
             "XLA_FLAGS": " ".join(flags),
         }
 
     def apply(self) -> dict[str, Json]:
-        """Set the process's environment and return what was set, for the run log.
+        """Set the process's environment. Returns what was set and what else decides bits, for the run log.
 
         Raises ``Refused`` when JAX is imported already: it reads most of this only once.
         """
@@ -95,7 +104,9 @@ class Determinism:
             )
         variables = self.environment()
         os.environ.update(variables)
-        return dict(variables)
+        declared = {field.name: getattr(self, field.name) for field in fields(self)}
+        libraries = {name: version(name) for name in LIBRARIES}
+        return {**declared, "xla_flags": list(self.xla_flags), "machine": platform.machine(), **libraries, **variables}
 
 
 def _text(value: object, name: str) -> str:

@@ -8,6 +8,7 @@ code 1) and says what to do when the network is down (exit code 3).
 from __future__ import annotations
 
 import contextlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -83,8 +84,7 @@ def _download(wheels: Sequence[Wheel], target: Path) -> None:
 
 def _explain(talk: str, wheels: Sequence[Wheel]) -> None:
     names = ", ".join(f"{wheel.name} {wheel.version}" for wheel in wheels)
-    lines = [line.strip() for line in talk.splitlines() if line.strip() and "WARNING" not in line]
-    told = " ".join(lines)[-1500:]
+    told = _without_places(" ".join(line.strip() for line in talk.splitlines() if line.strip()))[-1500:]
     if _MISMATCH in talk:
         raise DoesNotHold(
             f"The index gave other bytes than the pinned ones for one of {names}. pip says: {told}",
@@ -94,6 +94,13 @@ def _explain(talk: str, wheels: Sequence[Wheel]) -> None:
         f"pip could not fetch {names}. pip says: {told}",
         remedy="See that the package index can be reached ('pip download' by hand), then run the stage again.",
     )
+
+
+def _without_places(talk: str) -> str:
+    """What pip said without addresses, hosts and paths: a failed attempt is recorded with its cause."""
+    talk = re.sub(r"[a-z][a-z0-9+.-]*://[^\s'\")]+", "<address>", talk)
+    talk = re.sub(r"host='[^']*'", "host=<address>", talk)
+    return re.sub(r"(?<![\w<])/[^\s'\"),]+", "<path>", talk)
 
 
 def copy_verified(wheel: Wheel, source: Path, target: Path) -> None:

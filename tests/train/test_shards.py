@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.wheelhouse import lay, pin, sentences, shard_settings, toy_pins, toy_wheels, tree, wheel_bytes
@@ -163,6 +164,16 @@ def test_a_folder_that_is_no_corpus_is_refused(tmp_path: Path, data: bytes | Non
         (tmp_path / "wheels.json").write_bytes(data)
     with pytest.raises(DoesNotHold, match="is no corpus"):
         shards.build(shard_settings(), tmp_path, tmp_path / "shards")
+
+
+@pytest.mark.parametrize("change", [{"path": "../x.parquet"}, {"split": "other"}, {"sha256": None}])
+def test_a_table_that_is_none_is_refused(tmp_path: Path, change: Mapping[str, object]) -> None:
+    folder = built(tmp_path, toy_wheels(documents=4))
+    rows = [{**row, **change} for row in pq.read_table(folder / "shards.parquet").to_pylist()]
+    kept = [{key: value for key, value in row.items() if value is not None} for row in rows]
+    pq.write_table(pa.Table.from_pylist(kept), folder / "shards.parquet")
+    with pytest.raises(DoesNotHold, match="no table of shards"):
+        listed_shards(folder, Split.TRAIN)
 
 
 def test_a_shard_that_is_not_the_one_in_the_table_is_refused(tmp_path: Path) -> None:

@@ -6,14 +6,14 @@ ones. Bytes are hashed before they are parsed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from registry.core.digests import sha256
 from registry.core.documents import Document, Split
 from registry.core.names import checked_path
-from registry.errors import DoesNotHold
+from registry.errors import DoesNotHold, Refused
 from train.data.sharding import TABLE
 from train.data.tables import read_documents, read_rows
 
@@ -32,16 +32,22 @@ def listed_shards(shards: Path, split: Split, domain: str | None = None) -> Sequ
     """The shards of a split, of one domain or of all, in the order of the table. Raises ``DoesNotHold``."""
     if not (shards / TABLE).is_file():
         raise DoesNotHold(f"{shards} has no table of shards.", remedy="Run 'dvc repro shards'.")
-    rows = [
-        ShardEntry(
-            path=checked_path(str(row["path"])),
-            domain=str(row["domain"]),
-            split=Split(str(row["split"])),
-            sha256=str(row["sha256"]),
-        )
-        for row in read_rows(shards / TABLE)
-    ]
+    try:
+        rows = [_entry(row) for row in read_rows(shards / TABLE)]
+    except (KeyError, ValueError, Refused) as error:
+        raise DoesNotHold(
+            f"{shards / TABLE} is no table of shards: {error}.", remedy="Run 'dvc repro shards'."
+        ) from error
     return [row for row in rows if row.split is split and domain in (None, row.domain)]
+
+
+def _entry(row: Mapping[str, object]) -> ShardEntry:
+    return ShardEntry(
+        path=checked_path(str(row["path"])),
+        domain=str(row["domain"]),
+        split=Split(str(row["split"])),
+        sha256=str(row["sha256"]),
+    )
 
 
 def verified_documents(shards: Path, entry: ShardEntry) -> Sequence[Document]:

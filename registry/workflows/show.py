@@ -85,10 +85,11 @@ class Shower:
     def _by_digest(self, prefix: Prefix) -> Shown:
         kind, digest = one_of(prefix, self._candidates())
         if kind == ARTIFACT:
-            product, output = artifacts_with(self.ledger, digest)[0]
-            return self._artifact(output, product)
-        if kind == Product.KIND and self.ledger.products[digest].outputs:
-            return self._artifact(self.ledger.products[digest].outputs[0], digest)
+            product_digest, output = artifacts_with(self.ledger, digest)[0]
+            return self._artifact(output, product_digest)
+        product = self.ledger.products.get(digest)
+        if product is not None and product.outputs:
+            return self._artifact(product.outputs[0], digest)
         record = kinds.read(kind, self.records.get(kind, digest))
         return ShownRecord(kind=kind, digest=digest, record=record, spoken_of=tuple(self._speakers(digest)))
 

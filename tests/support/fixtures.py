@@ -27,7 +27,7 @@ def sailed_once(tmp_path_factory: pytest.TempPathFactory) -> Toy:
 @pytest.fixture
 def sailed(sailed_once: Toy, tmp_path: Path) -> Toy:
     """A toy archive of which every stage ran once and is recorded and committed."""
-    return toys.copy(sailed_once, tmp_path / "toy")
+    return toys.copy(sailed_once, tmp_path / "sailed")
 
 
 @pytest.fixture

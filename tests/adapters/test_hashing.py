@@ -1,5 +1,6 @@
 """Files and trees as digests."""
 
+import hashlib
 import os
 import sqlite3
 
@@ -19,6 +20,7 @@ CONTENT = {
     "b.x/é": "é".encode(),
     "b/long": b"x" * 3_000_000,
 }
+MD5 = {path: hashlib.md5(data, usedforsecurity=False).hexdigest() for path, data in CONTENT.items()}
 PARTS = st.text("abcé. ", min_size=1, max_size=3).filter(lambda part: part.strip(".") and part == part.strip())
 
 

@@ -21,6 +21,7 @@ def sailed_once(tmp_path_factory: pytest.TempPathFactory) -> Toy:
     toy = toys.build(tmp_path_factory.mktemp("archives") / "toy")
     toy.run_all()
     toy.commit("All stages, once")
+    toy.git("gc", "-q", "--prune=now")  # fewer files to copy
     return toy
 
 

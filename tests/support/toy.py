@@ -192,7 +192,7 @@ def build(root: Path) -> Toy:
     toy.write("requirements.lock", "sextant==1.0\n")
     toy.write(".gitignore", "/artifacts\n/.dvc\n.dvcignore\n")
     toy.write("train/voyage.py", (here / "voyage.py").read_bytes())
-    toy.git("init", "-q", "-b", "main")
+    toy.git("init", "-q", "-b", "main", "--template=")
     toy.commit("Begin")
     return toy
 

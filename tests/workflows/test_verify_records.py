@@ -68,7 +68,7 @@ def test_no_record_at_all_does_not_hold(toy: Toy) -> None:
 def test_every_flipped_bit_in_a_record_is_found(sailed: Toy, kind: str) -> None:
     path = newest(uncommitted(sailed), kind)
     data = path.read_bytes()
-    for at in range(0, len(data), max(1, len(data) // 9)):
+    for at in range(0, len(data), max(1, len(data) // 5)):
         sailed.flip(path.relative_to(sailed.root).as_posix(), at)
         found = [one for one in verified(sailed).findings if one.trouble is Trouble.RECORD]
         assert [one.path for one in found] == [path.relative_to(sailed.root).as_posix()]

@@ -20,6 +20,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from email.message import Message
@@ -74,12 +75,15 @@ class HubProcess:
         self._sizes = [str(part_bytes), str(page)]
         self._process: subprocess.Popen[str] | None = None
 
-    def start(self, *, file_limit: int | None = None) -> HubProcess:
-        """Start the server, on the same port as before if it ran before, and wait until it takes connections."""
+    def start(self, *, file_limit: int | None = None, free_bytes: int | None = None) -> HubProcess:
+        """Start the server, on the same port as before if it ran before, and wait until it takes connections.
+
+        ``file_limit`` is the most bytes that it can write into one file; ``free_bytes`` what it believes the disk has.
+        """
         port = self.endpoint.rpartition(":")[2] or "0"
-        limit = [] if file_limit is None else [str(file_limit)]
+        bounds = ["" if bound is None else str(bound) for bound in (file_limit, free_bytes)]
         self._process = subprocess.Popen(
-            [sys.executable, str(PROCESS), str(self.root), port, *self._sizes, *limit],
+            [sys.executable, str(PROCESS), str(self.root), port, *self._sizes, *bounds],
             cwd=ROOT,
             env=os.environ | {"PYTHONPATH": str(ROOT)},
             stdout=subprocess.PIPE,
@@ -171,9 +175,14 @@ def client_at(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Calla
     """Let the client in this process reach the network, with an empty cache and no token of its own."""
 
     def point(endpoint: str) -> None:
-        from huggingface_hub import constants
+        from huggingface_hub import constants, file_download
         from huggingface_hub.utils import disable_progress_bars, reset_sessions
 
+        # As HF_ENDPOINT does before the first import: with `HfApi(endpoint=…)` alone this client fails on some answers.
+        template = f"{endpoint}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+        monkeypatch.setattr(constants, "ENDPOINT", endpoint)
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+        monkeypatch.setattr(file_download, "HUGGINGFACE_CO_URL_TEMPLATE", template)
         monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
         monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "client-cache"))
         monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "no-token"))
@@ -197,24 +206,28 @@ def hub_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubProcess]
 
 
 @pytest.fixture
-def hub(hub_server: HubProcess, client_at: Callable[[str], None]) -> Iterator[HubProcess]:
+def hub(hub_server: HubProcess, client_at: Callable[[str], None]) -> HubProcess:
     """The session's hub, running and without faults."""
     if not hub_server.alive:
         hub_server.start()
     hub_server.faults.clear()
     client_at(hub_server.endpoint)
-    yield hub_server
-    if hub_server.alive:
-        hub_server.faults.clear()
+    return hub_server
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client's seconds of waiting between two tries are hundredths."""
+    monkeypatch.setattr("time.sleep", lambda seconds, sleep=time.sleep: sleep(seconds / 100))
 
 
 @pytest.fixture
 def hub_process(tmp_path: Path, client_at: Callable[[str], None]) -> Iterator[Callable[..., HubProcess]]:
-    """Make further hubs: ``hub_process()`` starts one, ``hub_process(file_limit=…)`` one with a small disk."""
+    """Make further hubs: ``hub_process()`` starts one; the arguments are those of :class:`HubProcess`."""
     made: list[HubProcess] = []
 
-    def make(*, file_limit: int | None = None, **sizes: int) -> HubProcess:
-        server = HubProcess(tmp_path / f"hub-{len(made)}", **sizes).start(file_limit=file_limit)
+    def make(**sizes: int) -> HubProcess:
+        server = HubProcess(tmp_path / f"hub-{len(made)}", **sizes).start()
         made.append(server)
         client_at(server.endpoint)
         return server

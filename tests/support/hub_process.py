@@ -1,7 +1,8 @@
-"""The hub as a process for tests: ``hub_process.py DIR PORT PART_BYTES PAGE [FILE_LIMIT]``.
+"""The hub as a process for tests: ``hub_process.py DIR PORT PART_BYTES PAGE FILE_LIMIT FREE_BYTES``.
 
 It is the server of ``reckon hub serve`` with faults around it, which a test sets through ``/_test``. ``FILE_LIMIT`` is
-the most bytes that the process may write into one file: a disk that fills up, without a disk.
+the most bytes that the process may write into one file, a disk that fills up without a disk; ``FREE_BYTES`` is what it
+is told of the disk's room. Both may be empty.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import resource
+import shutil
 import sys
 from pathlib import Path
 
@@ -52,10 +54,13 @@ def move(hub: Hub, page: str, ref: str, commit: str) -> None:
     git.references.create(ref, pygit2.Oid(hex=commit), force=True)
 
 
-def main(root: str, port: str, part_bytes: str, page: str, file_limit: str = "") -> None:
+def main(root: str, port: str, part_bytes: str, page: str, file_limit: str, free_bytes: str) -> None:
     """Serve until a signal comes; the address is the one line on stdout."""
     if file_limit:
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(file_limit), resource.RLIM_INFINITY))
+    if free_bytes:
+        usage = shutil.disk_usage(".")._replace(free=int(free_bytes))
+        shutil.disk_usage = lambda _path: usage
     settings = Settings(
         part_bytes=int(part_bytes),
         multipart_from_bytes=2 * int(part_bytes),

@@ -32,11 +32,15 @@ class Cut(Exception):
 
 
 async def blocks(request: Request) -> AsyncIterator[bytes]:
-    """The body in blocks of about a mebibyte. Raises ``Cut`` when it breaks off."""
+    """The body in blocks of about a mebibyte. Raises ``Cut`` when it breaks off, after the last block that came."""
     waiting = bytearray()
     more = True
     while more:
-        message = await _next(request)
+        try:
+            message = await _next(request)
+        except Cut:
+            yield bytes(waiting)
+            raise
         waiting += message.get("body", b"")
         more = message.get("more_body", False)
         if len(waiting) >= CHUNK_BYTES or not more:

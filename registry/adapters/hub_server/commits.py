@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import pygit2
-from pygit2.enums import FileMode
 
+from registry.adapters.hub_server.drafts import Draft, What
 from registry.adapters.hub_server.history import branch_tip
 from registry.adapters.hub_server.naming import file_path, text
-from registry.adapters.hub_server.problems import Conflict, EntryMissing, Full, Moved, Problem, TooLarge, tells_of_full
+from registry.adapters.hub_server.problems import Full, Moved, Problem, TooLarge, tells_of_full
 from registry.adapters.hub_server.repositories import Repository, signature
 from registry.adapters.hub_server.settings import COMMIT_OPERATIONS, LINE_BYTES, REGULAR_BYTES
 from registry.adapters.hub_server.store import BlobStore, checked_oid, checked_size
@@ -38,7 +38,7 @@ class Remove:
     """A file to go, or a folder with all that is in it."""
 
     path: str
-    is_folder: bool
+    what: What
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,12 +81,14 @@ class Committer:
         return str(self._git.create_commit(name, author, author, header.message, tree, [tip.id]))
 
     def _tree(self, tip: pygit2.Commit, operations: Sequence[Put | Remove]) -> pygit2.Oid:
-        index = pygit2.Index()
-        index.read_tree(tip.tree)
+        draft = Draft(self._git, tip.tree)
         try:
             for operation in operations:
-                _apply(index, operation)
-            return index.write_tree(self._git)
+                if isinstance(operation, Put):
+                    draft.put(operation.path, operation.blob)
+                else:
+                    draft.remove(operation.path, operation.what)
+            return draft.write() or self._git.TreeBuilder().write()
         except pygit2.GitError as error:
             if tells_of_full(str(error)):
                 raise Full from error
@@ -96,8 +98,8 @@ class Committer:
         readers: Mapping[object, Callable[[Mapping[str, Any]], Put | Remove]] = {
             "file": self._file,
             "lfsFile": self._large_file,
-            "deletedFile": lambda value: Remove(path=file_path(value.get("path")), is_folder=False),
-            "deletedFolder": lambda value: Remove(path=_folder_path(value.get("path")), is_folder=True),
+            "deletedFile": lambda value: Remove(path=file_path(value.get("path")), what=What.FILE),
+            "deletedFolder": lambda value: Remove(path=_folder_path(value.get("path")), what=What.FOLDER),
         }
         key, value = line.get("key"), line.get("value")
         if not isinstance(key, str) or key not in readers or not isinstance(value, dict):
@@ -178,25 +180,3 @@ def _content(value: Mapping[str, Any], path: str) -> bytes:
 
 def _folder_path(path: object) -> str:
     return file_path(path.rstrip("/") if isinstance(path, str) else path)
-
-
-def _apply(index: pygit2.Index, operation: Put | Remove) -> None:
-    if isinstance(operation, Remove):
-        _remove(index, operation)
-        return
-    there, before = operation.path in index, len(index)
-    index.add(pygit2.IndexEntry(operation.path, operation.blob, FileMode.BLOB))
-    if len(index) != before + (0 if there else 1):  # git put it in the place of a folder, or of the file it is under
-        raise Conflict(f"{operation.path}: a file and a folder cannot have one name.")
-
-
-def _remove(index: pygit2.Index, operation: Remove) -> None:
-    if operation.is_folder:
-        before = len(index)
-        index.remove_directory(operation.path)
-        if len(index) == before:
-            raise EntryMissing(f"A folder with this name doesn't exist: {operation.path}")
-    elif operation.path in index:
-        index.remove(operation.path)
-    else:
-        raise EntryMissing(f"A file with this name doesn't exist: {operation.path}")

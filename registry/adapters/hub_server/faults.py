@@ -48,6 +48,9 @@ class Fault:
     ref: str = ""
     commit: str = ""
 
+    def __post_init__(self) -> None:
+        self.act = Act(self.act)  # it comes from JSON
+
     def hits(self, method: str, address: str) -> bool:
         """Whether the fault acts on this request; counts it."""
         if self.method not in ("", method) or not re.search(self.pattern, address) or self.times < 0:
@@ -124,8 +127,8 @@ class _Wires:
             if self._is(Act.KILL_REQUEST):
                 os.kill(os.getpid(), signal.SIGKILL)
             if self._is(Act.DROP_REQUEST):
-                self._drop()
-                return {"type": "http.disconnect"}
+                self._drop()  # what follows is a disconnect
+                return {**message, "body": message["body"][: self._fault.after_bytes - before], "more_body": True}
             if self._is(Act.STALL_REQUEST):
                 await self._stall()
         return message

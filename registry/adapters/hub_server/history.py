@@ -88,7 +88,8 @@ def delete_ref(repository: Repository, space: str, short: str) -> None:
 
 def _new_ref(space: str, short: str) -> str:
     name = f"refs/{space}/{short}"
-    if short.startswith(("refs/", "-")) or _COMMIT.fullmatch(short) or not pygit2.reference_is_valid_name(name):
+    misleading = short.startswith(("refs/", "-")) or _COMMIT.fullmatch(short) or not short.isprintable()
+    if misleading or not pygit2.reference_is_valid_name(name):
         raise Problem(f"Invalid reference name: {short}")
     return name
 

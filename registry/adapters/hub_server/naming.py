@@ -19,6 +19,7 @@ from registry.errors import Refused
 _PART = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,94}[A-Za-z0-9_])?")
 _RESERVED: Final = {"api", "datasets", "lfs", "models", "spaces"}
 _LONGEST_PATH: Final = 1024
+_DEEPEST_PATH: Final = 100
 
 
 class Kind(StrEnum):
@@ -94,7 +95,10 @@ def text(value: object, what: str, longest: int) -> str:
 def file_path(path: object) -> str:
     """Return ``path`` when a file of a repository may be there; raises ``Problem`` otherwise."""
     try:
-        return checked_path(text(path, "path", _LONGEST_PATH))
+        checked = checked_path(text(path, "path", _LONGEST_PATH))
+        if checked.count("/") >= _DEEPEST_PATH:
+            raise Problem(f"A path has at most {_DEEPEST_PATH} folders.")
+        return checked
     except Problem:
         raise
     except Refused as error:

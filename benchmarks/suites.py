@@ -1,0 +1,5 @@
+"""The suites, in the order in which they run. Each is a module with ``comparisons(place) -> Iterator[Comparison]``."""
+
+from __future__ import annotations
+
+SUITES = ("hashing", "roots")

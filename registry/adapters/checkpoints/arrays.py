@@ -86,7 +86,9 @@ class ArraySource:
     def pieces(self, part: Part) -> Pieces:
         """The runs of a box, or a range piece by piece."""
         if part.box is None:
-            yield from self._spans.pieces(self, part)
+            for start_byte, piece in self._spans.cut(part):
+                self.read_into(part.spec.name, start_byte, piece)
+                yield start_byte, piece
             return
         with _reading(self._path):
             data = np.ascontiguousarray(self._decoded(part.spec.name, part.box)).reshape(-1).view(np.uint8).data

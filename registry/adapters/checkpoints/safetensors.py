@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 from registry.adapters.checkpoints.source import Container, DamagedTensors, Part, Pieces, Spans
 from registry.core.safetensors import PREFIX_BYTES, Placement, header_bytes, parse_header
@@ -23,6 +24,7 @@ SUFFIX = ".safetensors"
 INDEX_SUFFIX = ".safetensors.index.json"
 LARGEST_INDEX = 100_000_000
 PIECE_BYTES = 2**18
+State: TypeAlias = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +32,7 @@ class Shard:
     """One file as it was when its header was read."""
 
     path: Path
-    state: tuple[int, int, int, int]
+    state: State
     tensors: tuple[Placement, ...]
 
 
@@ -46,9 +48,7 @@ class SafetensorsSource:
     def read_into(self, name: str, start_byte: int, buffer: memoryview) -> None:
         """Fill ``buffer`` from the file. Raises ``DamagedTensors`` when it is no longer the file that was opened."""
         shard, placement = self.places[name]
-        with _opened(shard.path) as (descriptor, state):
-            if state != shard.state:
-                raise _changed(shard.path)
+        with _unchanged(shard) as descriptor:
             _fill(descriptor, buffer, placement.start_byte + start_byte, shard.path)
 
     def parts(self, spec: TensorSpec) -> Iterator[Part]:
@@ -57,7 +57,11 @@ class SafetensorsSource:
 
     def pieces(self, part: Part) -> Pieces:
         """A range in small pieces, read by position."""
-        return self.spans.pieces(self, part)
+        shard, placement = self.places[part.spec.name]
+        with _unchanged(shard) as descriptor:
+            for start_byte, piece in self.spans.cut(part):
+                _fill(descriptor, piece, placement.start_byte + start_byte, shard.path)
+                yield start_byte, piece
 
 
 def open_file(path: Path) -> SafetensorsSource:
@@ -107,16 +111,32 @@ def _shard(path: Path) -> Shard:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[int, tuple[int, int, int, int]]]:
-    """A regular file opened for reading, with its device, inode, size and time of change."""
+def _opened(path: Path) -> Iterator[tuple[int, State]]:
+    """A regular file opened for reading, with its state."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):
             raise Refused(f"{path} is not a regular file.")
-        yield descriptor, (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns)
+        yield descriptor, _state(facts)
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def _unchanged(shard: Shard) -> Iterator[int]:
+    """The file of a shard, opened. Raises ``DamagedTensors`` when it is not as it was, before or after it is read."""
+    with _opened(shard.path) as (descriptor, state):
+        if state != shard.state:
+            raise _changed(shard.path)
+        yield descriptor
+        if _state(os.fstat(descriptor)) != shard.state:
+            raise _changed(shard.path)
+
+
+def _state(facts: os.stat_result) -> State:
+    """Device, inode, size and time of the last change of a file."""
+    return facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns
 
 
 def _fill(descriptor: int, buffer: memoryview, position: int, path: Path) -> None:

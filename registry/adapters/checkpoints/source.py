@@ -79,14 +79,12 @@ class Spans:
         for start in range(0, max(spec.size_bytes, 1), SPAN_BYTES):
             yield Part(spec=spec, start_byte=start, size_bytes=min(SPAN_BYTES, spec.size_bytes - start))
 
-    def pieces(self, source: TensorSource, part: Part) -> Pieces:
-        """The bytes of a range, piece by piece."""
+    def cut(self, part: Part) -> Pieces:
+        """The places of a range's pieces, each with the buffer to be filled before the next one is asked for."""
         buffer = self._buffer()
         stop = part.start_byte + part.size_bytes
         for start in range(part.start_byte, stop, len(buffer)):
-            piece = buffer[: stop - start]
-            source.read_into(part.spec.name, start, piece)
-            yield start, piece
+            yield start, buffer[: stop - start]
 
     def _buffer(self) -> memoryview:
         buffer: memoryview | None = getattr(self._buffers, "buffer", None)

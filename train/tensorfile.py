@@ -25,7 +25,7 @@ _PIECE_BYTES = 4 * 2**20
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     """Write ``arrays`` to ``path``. Raises ``DoesNotHold`` when the disk gives back other bytes than it was given."""
-    data = safetensors.numpy.save({name: np.ascontiguousarray(arrays[name]) for name in sorted(arrays)})
+    data = safetensors.numpy.save({name: np.asarray(arrays[name], order="C") for name in sorted(arrays)})
     with path.open("wb") as file:
         file.write(data)
         file.flush()

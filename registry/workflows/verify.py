@@ -186,7 +186,7 @@ class Verifier:
         self._count(found, tally)
         for change in file_changes(recorded, found):
             said = "lacks" if change.found is None else "has other bytes of"
-            yield _cache_finding(output, change.key, f"The DVC cache {said} {output.path}/{change.key}.")
+            yield _cache_finding(output, change.key, f"The DVC cache {said} {self._where(output, change.key)}.")
 
     def _where(self, output: Output, path: str) -> str:
         """Where a file of an output lies: in its folder, or the output is that file itself."""

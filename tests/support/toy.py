@@ -192,7 +192,7 @@ def build(root: Path) -> Toy:
     toy.write("requirements.lock", "sextant==1.0\n")
     toy.write(".gitignore", "/artifacts\n")
     toy.write(".dvc/config", "[core]\n    analytics = false\n")
-    toy.write(".dvc/.gitignore", "/cache\n/tmp\n")
+    toy.write(".dvc/.gitignore", "/config.local\n/tmp\n/cache\n")
     toy.write("train/__init__.py", '"""The stages of a toy."""\n')
     toy.write("train/voyage.py", (here / "voyage.py").read_bytes())
     toy.git("init", "-q", "-b", "main", "--template=")

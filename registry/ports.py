@@ -6,9 +6,10 @@ suite that runs on the fake and on the real adapter.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
+from registry.core.audit.evidence import Surveyed
 from registry.core.canonical import Json
 from registry.core.digests import Digest, FileEntry
 from registry.core.history import Copy, History
@@ -19,6 +20,7 @@ from registry.core.records import Revision
 from registry.core.reports import ExecutionReport
 from registry.core.runlog import RunLog
 from registry.core.tensors import ChunkList, Leaf, TensorSpec
+from registry.errors import ReckonError
 
 
 class RecordStore(Protocol):
@@ -243,6 +245,10 @@ class Tracker(Protocol):
         """The history of a run. Raises ``UnknownName`` when there is no such run, else as ``publish``."""
         ...
 
+    def facts(self, run_id: str) -> Mapping[str, str]:
+        """What a run says of its execution: ``recipe``, ``commit`` and so on. Raises like ``read_history``."""
+        ...
+
 
 class HistoryFiles(Protocol):
     """Our own histories, as stages write them."""
@@ -264,4 +270,49 @@ class CopyFiles(Protocol):
         Raises ``UnknownName`` when nothing lies there, ``DoesNotHold`` when it is no such file, and ``OutsideFailed``
         when the client's reader cannot be run.
         """
+        ...
+
+
+class Columns(Protocol):
+    """File tables and leaf tables in bulk: checked by the column, rows made only when touched."""
+
+    def files(self, tree: Digest) -> Sequence[FileEntry]:
+        """Sorted by path. Raises ``UnknownName`` when absent, ``DoesNotHold`` when they do not add up to ``tree``."""
+        ...
+
+    def survey(self, wanted: Mapping[Digest, Sequence[str]]) -> Mapping[Digest, Surveyed | ReckonError]:
+        """Check these trees and find the digest of each given path in them; the error where a table does not hold."""
+        ...
+
+    def count_leaves(self, roots: Collection[Digest]) -> Mapping[Digest, int | ReckonError]:
+        """Check these leaf tables and count their tensors; the error where a table does not hold."""
+        ...
+
+
+class Papers(Protocol):
+    """Small artifacts, wherever they lie."""
+
+    def read(self, path: str, digest: Digest) -> bytes:
+        """The bytes of ``digest``, recorded at ``path``. Raises ``UnknownName`` when absent, else ``DoesNotHold``."""
+        ...
+
+
+class Commits(Protocol):
+    """Git's objects and history."""
+
+    @property
+    def here(self) -> bool:
+        """Whether there is a repository to ask."""
+        ...
+
+    def read(self, name: Digest) -> bytes | None:
+        """An object as git hashes it, or None when it is not here."""
+        ...
+
+    def additions(self, folder: str) -> Mapping[str, str]:
+        """For each file ever added under ``folder``: the first commit that added it."""
+        ...
+
+    def precedes(self, earlier: str, later: str) -> bool:
+        """Whether a commit is another or an ancestor of it. False when one of them is not here."""
         ...

@@ -158,6 +158,30 @@ class BundlePapers:
         return data
 
 
+class BundleCommits:
+    """The git objects in a bundle. It has no history: which commit came first is not told."""
+
+    def __init__(self, bundle: BundleFile) -> None:
+        self._bundle = bundle
+
+    @property
+    def here(self) -> bool:
+        """Whether the bundle carries any git object."""
+        return bool(self._bundle.names("git"))
+
+    def read(self, name: Digest) -> bytes | None:
+        """An object as git hashes it, or None when the bundle has none of that name."""
+        return self._bundle.read(f"git/{name.hex}")
+
+    def additions(self, folder: str) -> Mapping[str, str]:
+        """None: no commit can be asked."""
+        return {}
+
+    def precedes(self, earlier: str, later: str) -> bool:
+        """Only a commit and itself."""
+        return earlier == later
+
+
 def write_bundle(path: Path, cover: Cover, members: Mapping[str, bytes]) -> int:
     """Write a bundle and return its size in bytes. Raises ``OutsideFailed`` when the disk refuses."""
     temporary = path.parent / f".{path.name}.{secrets.token_hex(4)}.tmp"

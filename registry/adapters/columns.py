@@ -10,18 +10,24 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from typing import Any, overload
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar, overload
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from registry.core.audit.evidence import Surveyed
 from registry.core.digests import PAGE_FILES, Algorithm, Digest, FileEntry, digest_of_tree, merkle_root, sha256
 from registry.core.tensors import TensorSpec
 from registry.errors import DoesNotHold, ReckonError, UnknownName
 
+T = TypeVar("T")
+U = TypeVar("U")
 _MOST_ROWS = 20_000_000
 _LONGEST_TEXT_BYTES = 4096
 _MOST_TEXT_BYTES = 2**30
@@ -64,6 +70,30 @@ class FileRows(Sequence[FileEntry]):
         """The bytes of all files together."""
         return int(pc.sum(self._columns[1]).as_py() or 0)
 
+    @property
+    def digest(self) -> Digest:
+        """The tree digest, from the columns."""
+        paths, sizes, digests = self._columns
+        quoted = pc.replace_substring(paths, '"', '\\"')
+        rows = _joined('["', quoted, '",', pc.cast(sizes, pa.string()), ',"sha256:', digests, '"],')
+        return digest_of_tree(len(rows), merkle_root(_leaves(rows)))
+
+    def part(self, path: str) -> Digest | None:
+        """SHA-256 of the file at ``path``, tree digest of the folder there, or None when there is neither."""
+        paths, sizes, digests = self._columns
+        at = self._position(path)
+        if at < len(self) and paths[at].as_py() == path:
+            return Digest(Algorithm.SHA256, digests[at].as_py())
+        first, after = self._position(f"{path}/"), self._position(f"{path}0")
+        if first == after:
+            return None
+        inside = pc.utf8_slice_codeunits(paths.slice(first, after - first), len(path) + 1, 2**31 - 1)
+        return FileRows(inside, sizes.slice(first, after - first), digests.slice(first, after - first)).digest
+
+    def _position(self, path: str) -> int:
+        paths = self._columns[0]
+        return bisect_left(range(len(self)), path, key=lambda index: str(paths[index].as_py()))
+
 
 class TableColumns:
     """Tables by digest. ``fetch`` gives the bytes of ``objects/<hex>.parquet`` (or ``tensors/…``), or None."""
@@ -81,6 +111,29 @@ class TableColumns:
         self._kept.move_to_end(tree)
         return self._kept[tree]
 
+    def survey(self, wanted: Mapping[Digest, Sequence[str]]) -> Mapping[Digest, Surveyed | ReckonError]:
+        """Check the tables of all these trees, on all cores, and find the digests of the given paths in each."""
+        return dict(zip(wanted, self._side_by_side(lambda item: self._surveyed(*item), wanted.items()), strict=True))
+
+    def count_leaves(self, roots: Collection[Digest]) -> Mapping[Digest, int | ReckonError]:
+        """Check the leaf tables of all these tensor roots, on all cores: the number of tensors of each."""
+        return dict(zip(roots, self._side_by_side(self.leaves, roots), strict=True))
+
+    def _surveyed(self, tree: Digest, paths: Sequence[str]) -> Surveyed:
+        rows = self._files(tree)
+        parts = {path: rows.part(path) for path in paths}
+        return Surveyed(files=len(rows), size_bytes=rows.size_bytes, parts=parts)
+
+    def _side_by_side(self, work: Callable[[T], U], items: Iterable[T]) -> list[U | ReckonError]:
+        def told(item: T) -> U | ReckonError:
+            try:
+                return work(item)
+            except ReckonError as error:
+                return error
+
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0)), thread_name_prefix="tables") as pool:
+            return list(pool.map(told, items))
+
     def leaves(self, root: Digest) -> int:
         """The number of tensors of a root. Raises like :meth:`files`."""
         name = f"tensors/{root.hex}.parquet"
@@ -97,11 +150,10 @@ class TableColumns:
         _require(_all(pc.match_substring_regex(digests, _HEX)), name, "a digest is no SHA-256")
         _require(_all(pc.and_(pc.greater_equal(sizes, 0), pc.less_equal(sizes, _LARGEST_SIZE))), name, "a size is none")
         _require(_ascending(paths), name, "its paths are not sorted, or one stands twice")
-        quoted = pc.replace_substring(paths, '"', '\\"')
-        rows = _joined('["', quoted, '",', pc.cast(sizes, pa.string()), ',"sha256:', digests, '"],')
-        if digest_of_tree(len(rows), merkle_root(_leaves(rows))) != tree:
+        rows = FileRows(paths, sizes, digests)
+        if rows.digest != tree:
             raise _wrong(name, "its rows do not add up to its name")
-        return FileRows(paths, sizes, digests)
+        return rows
 
     def _read(self, name: str, columns: dict[str, Any]) -> Any:
         data = self._fetch(name)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -24,6 +25,7 @@ _HEADER = re.compile(rb"(commit|tree|blob|tag) (0|[1-9][0-9]*)\0")
 _COMMIT = re.compile(rb"tree ([0-9a-f]{40})\n")
 _ENTRY = re.compile(rb"([0-7]{5,6}) ([^\0/]+)\0(.{20})", re.DOTALL)
 _FOLDER = b"40000"
+_KEPT_BLOBS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,7 @@ class GitTrees:
         self._read = read
         self._trees: dict[Digest, Mapping[str, Digest]] = {}
         self._commits: dict[str, Digest] = {}
+        self._blobs: OrderedDict[Digest, bytes] = OrderedDict()
 
     def tree(self, commit: str) -> Digest:
         """The tree of a commit. Raises ``UnknownName`` when it is not here, ``DoesNotHold`` for other bytes."""
@@ -77,7 +80,13 @@ class GitTrees:
     def content(self, commit: str, path: str) -> bytes | None:
         """The bytes of the file at ``path`` in a commit, or None when it has none. Raises like :meth:`tree`."""
         blob = self.blob(commit, path)
-        return None if blob is None else self._content(blob, "blob")
+        if blob is None:
+            return None
+        if blob not in self._blobs:
+            self._blobs[blob] = self._content(blob, "blob")
+            while len(self._blobs) > _KEPT_BLOBS:
+                self._blobs.popitem(last=False)
+        return self._blobs[blob]
 
     def _entries(self, tree: Digest) -> Mapping[str, Digest]:
         """Object ids by name; the name of a folder ends with a slash."""

@@ -15,7 +15,7 @@ from registry.core.history import LARGEST_STEP, Copy, History, HistoryFinding, c
 from registry.core.ledger import Ledger
 from registry.core.pointers import Pointers
 from registry.core.records import Execution, Product
-from registry.errors import ReckonError
+from registry.errors import DoesNotHold, MalformedRecord, ReckonError
 from registry.ports import CopyFiles, Tracker
 
 OURS = "history"
@@ -43,13 +43,14 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unread:
-    """A copy that was to be compared and could not be read, with the reason."""
+    """A copy that was to be compared and could not be read, with the reason: damaged, or not at hand."""
 
     execution: Digest
     stage: str
     system: str
     where: str
     reason: str
+    damaged: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +130,10 @@ def _compared(
     try:
         copy = read()
     except ReckonError as error:
-        return Unread(execution=digest, stage=execution.stage, system=system, where=place, reason=error.message)
+        damaged = isinstance(error, DoesNotHold | MalformedRecord)
+        return Unread(
+            execution=digest, stage=execution.stage, system=system, where=place, reason=error.message, damaged=damaged
+        )
     return Curve(
         execution=digest,
         stage=execution.stage,

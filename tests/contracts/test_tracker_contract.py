@@ -82,6 +82,16 @@ def test_segments_of_the_hero_are_versions_of_one_model(tracker):
     assert [(one.name, one.version) for one in names] == [("hero", "1"), ("hero", "2")]
 
 
+def test_what_a_run_says_of_its_execution_can_be_read_back(tracker):
+    told = report()
+    facts = tracker.facts(tracker.publish(told).run_id)
+    assert facts["execution"] == str(told.execution)
+    assert {key: facts[key] for key in ("recipe", "product", "commit", "dirty")} == {
+        key: told.tags[key] for key in ("recipe", "product", "commit", "dirty")
+    }
+
+
 def test_a_run_that_is_not_there_is_unknown(tracker):
-    with pytest.raises(UnknownName):
-        tracker.read_history("0" * 32)
+    for read in (tracker.read_history, tracker.facts):
+        with pytest.raises(UnknownName):
+            read("0" * 32)

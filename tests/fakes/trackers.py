@@ -43,6 +43,13 @@ class FakeTracker:
                 return Copy(history=report.history or History.of([]), fidelity=Fidelity.BITS)
         raise UnknownName(f"There is no run {run_id}.")
 
+    def facts(self, run_id: str) -> dict[str, str]:
+        self._answer()
+        for execution, report in self.reports.items():
+            if run_id == f"run-{execution.hex}":
+                return {"execution": str(execution), **{key: text for key, text in report.tags.items() if text}}
+        raise UnknownName(f"There is no run {run_id}.")
+
     def _answer(self) -> None:
         if self.broken is not None:
             raise self.broken

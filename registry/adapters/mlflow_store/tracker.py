@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -77,6 +77,14 @@ class MlflowTracker:
             raise UnknownName(f"There is no MLflow store here, so no run {run_id}.", remedy="Run 'reckon sync'.")
         with self._at.reading():
             return Copy(history=History.of(self._points(self._live(run_id))), fidelity=Fidelity.SQL)
+
+    def facts(self, run_id: str) -> Mapping[str, str]:
+        """What the tags of a run say of its execution, by the names that the report gave them."""
+        if self._at.untouched:
+            raise UnknownName(f"There is no MLflow store here, so no run {run_id}.", remedy="Run 'reckon sync'.")
+        with self._at.reading():
+            tags = self._live(run_id).data.tags
+            return {key.removeprefix(PREFIX): text for key, text in tags.items() if key.startswith(PREFIX)}
 
     def _tell(self, report: ExecutionReport, experiment: str, run: Any) -> None:
         run_id = run.info.run_id

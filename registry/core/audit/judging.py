@@ -1,0 +1,118 @@
+"""The judgement: all edges of a lineage, the worst of them, and how much of it was looked at.
+
+It holds if something was checked and nothing is missing or contradicted. What nobody can check here (claimed, withheld)
+is told and counted, and bounds the verdict. Refuses to hold when nothing was checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from registry.core.audit import code, custody, forecasts, inputs, papers, records, segments, setup
+from registry.core.audit.edges import Edge, Kind, State, worst
+from registry.core.audit.evidence import Evidence, Node
+from registry.core.digests import Digest
+from registry.core.findings import Finding
+from registry.core.standing import Standing, Tier
+
+Rule = Callable[[Node, Evidence], Iterator[Edge]]
+
+_RULES: tuple[Rule, ...] = (
+    custody.edges,
+    records.edges,
+    segments.edges,
+    papers.edges,
+    forecasts.hypothesis,
+    inputs.edges,
+    code.edges,
+    setup.edges,
+)
+_ORDER = {kind: rank for rank, kind in enumerate(Kind)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """What was looked at: files and bytes hashed, tensors, records and tables read."""
+
+    files: int = 0
+    size_bytes: int = 0
+    tensors: int = 0
+    records: int = 0
+    tables: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reproduced:
+    """How far one product was made again, and on which hosts."""
+
+    holder: str
+    standing: Standing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audit:
+    """The outcome. ``consulted`` says of each witness system what came of asking it; ``dirty`` names executions."""
+
+    name: str
+    product: Digest
+    depth: str
+    edges: tuple[Edge, ...]
+    looked: Looked
+    reproduced: tuple[Reproduced, ...]
+    consulted: Mapping[str, str]
+    dirty: tuple[Digest, ...]
+
+    @property
+    def verdict(self) -> State | None:
+        """The state of the worst edge."""
+        return worst(edge.state for edge in self.edges)
+
+    @property
+    def checked(self) -> int:
+        """The number of edges for which evidence was looked at."""
+        return sum(edge.checked for edge in self.edges)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Everything that is wrong, in the order of the edges."""
+        return tuple(finding for edge in self.edges for finding in edge.findings)
+
+    @property
+    def holds(self) -> bool:
+        """Whether the artifact is what its record says, as far as anybody could look; a look at nothing is no proof."""
+        return self.checked > 0 and all(edge.holds for edge in self.edges)
+
+    @property
+    def tier(self) -> Tier:
+        """The lowest reproduction tier of the lineage: what holds for all of it."""
+        return min((one.standing.tier for one in self.reproduced), default=Tier.CUSTODY)
+
+    @property
+    def steps(self) -> tuple[int, int]:
+        """Steps made at least twice, and all steps, over the trained products of the lineage."""
+        told = [one.standing for one in self.reproduced if one.standing.total_steps is not None]
+        return sum(one.replayed_steps or 0 for one in told), sum(one.total_steps or 0 for one in told)
+
+
+def edges_of(evidence: Evidence) -> tuple[Edge, ...]:
+    """All edges in the order of the walk: by product, then by kind."""
+    place = {node.label: rank for rank, node in enumerate(evidence.nodes.values(), start=1)}
+    found = [edge for node in evidence.nodes.values() for rule in _RULES for edge in rule(node, evidence)]
+    ordered = sorted([*found, *forecasts.edges(evidence)], key=lambda edge: _rank(edge, place))
+    return (records.whole(evidence), *ordered)
+
+
+def reproduced(evidence: Evidence) -> tuple[Reproduced, ...]:
+    """How far each product of the lineage was made again."""
+    return tuple(Reproduced(holder=node.label, standing=records.witnessed(node)) for node in evidence.nodes.values())
+
+
+def dirty(evidence: Evidence) -> tuple[Digest, ...]:
+    """The executions of the lineage that ran code which no commit holds."""
+    executions = (pair for node in evidence.nodes.values() for pair in node.executions)
+    return tuple(digest for digest, execution in executions if execution.revision.dirty)
+
+
+def _rank(edge: Edge, place: Mapping[str, int]) -> tuple[int, int]:
+    return place.get(edge.holder.partition("@")[0], 0), _ORDER[edge.kind]

@@ -26,6 +26,9 @@ COMMANDS: Final = (
     Entry(name="ladder", help="Derive rungs of the ladder, beside the published figures.", section=LOOK),
     Entry(name="root", help="Hash the tensors of a checkpoint, whatever its container.", section=PROVE),
     Entry(name="verify", help="Hash every byte again, and compare with the record.", section=PROVE),
+    Entry(name="audit", help="Walk an artifact back to its origins and judge every edge.", section=PROVE),
+    Entry(name="bundle", help="Write what an audit needs to one file, without weights.", section=PROVE),
+    Entry(name="prove", help="Prove that a file belongs to an artifact by its digest.", section=PROVE),
     Entry(name="hub", help="Serve models and data sets to the Hugging Face client.", section=PUBLISH),
     Entry(name="completion", help="Print the script that completes commands and names.", section=SHELL),
 )

@@ -1,0 +1,89 @@
+"""``reckon audit``: walk an artifact back to its origins and judge every edge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from registry.cli import auditing, wiring
+from registry.cli.audited import edge_facts, explanation, facts, views
+from registry.cli.options import NameType, example, json_option
+from registry.cli.render import conclude, emit, progress
+from registry.cli.words import full_option
+from registry.core.names import Name, known
+
+if TYPE_CHECKING:
+    from registry.workflows.audit import Auditor
+
+_BYTES, _RECORDS = "bytes", "records"
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_PLACE = click.Path(exists=True, path_type=Path)
+
+
+class _AnyName(NameType):
+    """A name that need not be of this archive: a bundle brings its own."""
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Name:
+        return Name.parse(str(value))
+
+
+@click.command(
+    epilog=example(
+        "reckon audit export",
+        "reckon audit hero/2@step-400 --depth records",
+        "reckon audit export --explain hero/2+parent=hero/1@step-200",
+        "reckon audit --bundle export.tar --weights ./export",
+    )
+)
+@click.argument("name", type=_AnyName(wiring.names), required=False)
+@click.option("--depth", type=click.Choice([_BYTES, _RECORDS]), help="Hash all bytes, or read records and small files.")
+@click.option("--bundle", type=_FILE, help="Audit a bundle, with nothing else at hand.")
+@click.option("--weights", type=_PLACE, help="Folder or file that holds the bytes of NAME itself.")
+@click.option("--explain", metavar="EDGE", help="Show one edge: what it rests on, and how to check it by hand.")
+@full_option
+@json_option
+def command(
+    name: Name | None, depth: str | None, bundle: Path | None, weights: Path | None, explain: str | None, **how: bool
+) -> None:
+    """Walk NAME back to its origins: weights, checkpoints, segments, data, code, environment, machine.
+
+    Every edge ends as verified, attested, claimed, withheld, missing or contradicted, and the verdict is the worst of
+    them. Ends with status 1 when an edge is missing or contradicted, and when nothing was checked.
+    """
+    from registry.workflows.audit import Depth
+
+    chosen = depth or (_RECORDS if bundle is not None or explain is not None else _BYTES)
+    with _auditor(name, bundle, weights) as (wanted, auditor):
+        audit, evidence = auditor.audit(wanted, Depth(chosen))
+        if explain is None:
+            emit(facts(audit), *views(audit, how["full"]), as_json=how["as_json"])
+            conclude(holds=audit.holds)
+            return
+        edges = {edge.id: edge for edge in audit.edges}
+        edge = edges[known(explain, edges)]
+        emit(edge_facts(edge, evidence), *explanation(edge, evidence, bundle), as_json=how["as_json"])
+        conclude(holds=edge.holds)
+
+
+@contextmanager
+def _auditor(name: Name | None, bundle: Path | None, weights: Path | None) -> Iterator[tuple[Name, Auditor]]:
+    """The auditor, and the name to audit: a bundle is about one by itself."""
+    if bundle is not None:
+        with auditing.bundle_auditor(bundle, weights=weights) as (cover, auditor):
+            wanted = name or Name.parse(cover.name)
+            known(wanted.stage, auditor.ledger.stages())
+            yield wanted, auditor
+        return
+    if name is None:
+        raise click.UsageError("Give a NAME, or a bundle with --bundle.")
+    archive = wiring.root()
+    known(name.stage, {one.partition("@")[0] for one in wiring.names()})
+    with (
+        progress("Auditing", None, in_bytes=True) as advance,
+        auditing.auditor(archive, advance, weights=weights) as auditor,
+    ):
+        yield name, auditor

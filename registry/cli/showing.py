@@ -105,7 +105,8 @@ def _executions(shown: ShownArtifact, full: bool) -> Iterator[View]:
     yield Table(title="executions", columns=columns, rows=cut(rows, full), right=("cores",))
     hypothesis = next((one.hypothesis for _, one in shown.executions if one.hypothesis), None)
     if hypothesis:
-        yield Fields(title="expected before it ran", values=flat(hypothesis))
+        came_out = {f"came out: {key}": value for key, value in flat(shown.output.contents).items() if "loss" in key}
+        yield Fields(title="expected before it ran", values={**flat(hypothesis), **came_out})
 
 
 def _resumed(execution: Execution) -> str:

@@ -162,7 +162,11 @@ class Verifier:
             yield from (of_tensor(output.name, output.path, change) for change in leaf_changes(recorded, found))
 
     def _lock(self, product: Product, output: Output) -> Iterator[Finding]:
-        locked = self.pipeline.locked().get(product.stage, {}).get(output.path)
+        try:
+            locked = self.pipeline.locked().get(product.stage, {}).get(output.path)
+        except Refused as error:
+            yield Finding(subject="dvc.lock", trouble=Trouble.LOCK, path="dvc.lock", text=error.message)
+            return
         if locked is not None and locked != output.locator:
             yield Finding(
                 subject=output.name,

@@ -239,6 +239,15 @@ def test_a_stage_that_was_never_run_is_told_with_what_to_do(at_sea: Toy, reckon:
         assert "The stage leg/1 has no complete execution on record. Run 'dvc repro leg@1'" in ended.stderr
 
 
+@pytest.mark.parametrize("arguments", READING[1:4], ids=" ".join)
+def test_records_can_be_read_although_the_pipeline_cannot(at_sea: Toy, reckon: Callable, arguments: list[str]) -> None:
+    at_sea.write("dvc.yaml", "stages: [")
+    assert reckon(*arguments).status == 0
+    ended = reckon("status")
+    assert ended.status == 2
+    assert "dvc.yaml is not YAML" in ended.stderr
+
+
 def test_outside_of_an_archive(tmp_path: object, monkeypatch: pytest.MonkeyPatch, reckon: Callable) -> None:
     monkeypatch.chdir(tmp_path)
     for arguments in READING:

@@ -1,4 +1,4 @@
-"""A small archive of its own: a git repository with seven stages, run in this process and recorded by the real recorder.
+"""A small archive of its own: a git repository with seven stages, run in this process, recorded by the real recorder.
 
 Everything in it is real but the host, whose name and clock a test chooses: git, files, run logs, records, tables. The
 same repository also runs through ``dvc repro``. Use the fixture ``toy`` (nothing run yet) or ``sailed`` (all stages run

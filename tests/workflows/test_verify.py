@@ -259,6 +259,12 @@ def test_a_lock_of_other_bytes_is_a_finding(sailed: Toy) -> None:
     assert (finding.trouble, finding.recorded, finding.found) == (Trouble.LOCK, locator, "0" * 32 + ".dir")
 
 
+def test_a_lock_that_cannot_be_read_is_a_finding_once(sailed: Toy) -> None:
+    sailed.write("dvc.lock", "stages: [")
+    [finding] = verified(sailed).findings
+    assert (finding.trouble, finding.subject) == (Trouble.LOCK, "dvc.lock")
+
+
 def test_the_cache_is_compared_with_the_record(sailed: Toy) -> None:
     outputs = [output for stage in toys.STAGES for output in sailed.ledger.product_of(stage).outputs if output.locator]
     cache = FakeCache(held={output.locator: sailed.tables.get_files(output.digest) for output in outputs})

@@ -136,7 +136,7 @@ class Workshop:
 def stage_command(line: str) -> str:
     """The part of a stage's command line that makes the product: without the recording around it."""
     parts = [part.strip() for part in re.split(r"&&|;", line)]
-    made = [part for part in parts if not part.startswith("reckon ")]
+    made = [part for part in parts if part and not part.startswith("reckon ")]
     if len(made) != 1:
         raise Refused(f"The command {line!r} must be one stage between 'reckon record' calls.")
     return made[0]

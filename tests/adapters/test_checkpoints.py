@@ -310,6 +310,11 @@ def test_a_chunk_of_another_length_is_damaged(tmp_path, size):
     refused(folder, "wrong length", DamagedTensors)
 
 
+def shards(shape, inner=LITTLE):
+    settings = {"chunk_shape": shape, "codecs": inner, "index_codecs": [*LITTLE, {"name": "crc32c"}]}
+    return [{"name": "sharding_indexed", "configuration": settings}]
+
+
 @pytest.mark.parametrize(
     "fields",
     [
@@ -325,6 +330,11 @@ def test_a_chunk_of_another_length_is_damaged(tmp_path, size):
         {"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2, 2]}}},
         {"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2**40]}}, "codecs": ZSTD},
         {"chunk_key_encoding": None, "codecs": None},
+        {"chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2**40]}}, "codecs": shards([2])},
+        {"codecs": shards([8], inner=shards([4]))},
+        {"codecs": shards([0])},
+        {"codecs": shards([2, 2])},
+        {"codecs": shards(None)},
     ],
     ids=str,
 )

@@ -160,6 +160,7 @@ def test_an_unchanged_tree_is_not_read_again_when_the_caller_says_so(tree, tmp_p
     first = hash_tree(tree, remembered=memory)
     seen = reads(monkeypatch)
     assert hash_tree(tree, remembered=memory) == first == expected(CONTENT)
+    assert Disk(tree.parent, remembered=memory).files("tree") == first
     assert not seen
     assert hash_tree(tree) == first
     assert len(seen) == len(CONTENT)

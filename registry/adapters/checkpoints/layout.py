@@ -21,6 +21,7 @@ LARGEST_METADATA = 2**20
 LARGEST_BAND = 4 * 2**30
 REGIONS = (2**22, 2**24, 2**26, 2**28)
 LEAST_RUN = 2**16
+MOST_INNER = 2**22
 SMALLEST_PLAIN_CHUNK = 2**18
 
 _PLAIN_CODECS = ({"name": "bytes", "configuration": {"endian": "little"}}, {"name": "bytes"})
@@ -131,13 +132,26 @@ def _fields(name: str, data: bytes) -> Mapping[str, object]:
 
 def _grid(name: str, fields: Mapping[str, object]) -> tuple[int, ...]:
     """The shape of the blocks that are decoded one by one: the inner ones of a sharded array."""
-    for codec in _list(fields.get("codecs")):
-        if _object(codec).get("name") == "sharding_indexed":
-            return _sizes(name, _object(_object(codec).get("configuration")).get("chunk_shape"))
     grid = _object(fields.get("chunk_grid"))
     if grid.get("name") != "regular":
         raise DamagedTensors(f"The array {name!r} has no regular grid of chunks.")
-    return _sizes(name, _object(grid.get("configuration")).get("chunk_shape"))
+    outer = _sizes(name, _object(grid.get("configuration")).get("chunk_shape"))
+    sharding = next((found for found in _codecs(fields) if found.get("name") == "sharding_indexed"), None)
+    if sharding is None:
+        return outer
+    settings = _object(sharding.get("configuration"))
+    inner = _sizes(name, settings.get("chunk_shape"))
+    nested = any(found.get("name") == "sharding_indexed" for found in _codecs(settings))
+    if nested or 0 in inner or math.prod(outer) // math.prod(inner) > MOST_INNER:
+        raise DamagedTensors(
+            f"The array {name!r} has shards in shards, or more blocks in one than a writer makes."
+        )
+    return inner
+
+
+def _codecs(fields: Mapping[str, object]) -> list[Mapping[str, object]]:
+    found = fields.get("codecs")
+    return [_object(codec) for codec in found] if isinstance(found, list) else []
 
 
 def _chunk_keys(fields: Mapping[str, object]) -> ChunkKeys | None:
@@ -157,10 +171,6 @@ def _sizes(name: str, value: object) -> tuple[int, ...]:
 
 def _object(value: object) -> Mapping[str, object]:
     return value if isinstance(value, dict) else {}
-
-
-def _list(value: object) -> list[object]:
-    return value if isinstance(value, list) else []
 
 
 def _text(value: object) -> str:

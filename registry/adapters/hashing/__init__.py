@@ -37,10 +37,14 @@ def hash_tree(root: Path, *, remembered: Remembered | None = None) -> tuple[File
 
 
 class Disk:
-    """Files and folders below ``root``, named by relative paths."""
+    """Files and folders below ``root``, named by relative paths.
 
-    def __init__(self, root: Path) -> None:
+    With ``remembered``, unchanged files are not read again: for a quick look, never for a verification.
+    """
+
+    def __init__(self, root: Path, *, remembered: Remembered | None = None) -> None:
         self._root = root
+        self._remembered = remembered
 
     def exists(self, path: str) -> bool:
         """Whether there is a file or folder."""
@@ -54,15 +58,14 @@ class Disk:
         """Hash all files of a folder (paths relative to it), or one file (its own name)."""
         return tuple(
             FileEntry(path=found.path, size_bytes=hashed.size_bytes, digest=hashed.digest)
-            for found, hashed in TreeHasher().hashes(self._found(path))
+            for found, hashed in TreeHasher(remembered=self._remembered).hashes(self._found(path))
         )
 
     def locator(self, path: str) -> str:
         """DVC's md5 of a file, or of a folder with ``.dir``."""
-        hashed = [(found.path, hashed) for found, hashed in TreeHasher(with_md5=True).hashes(self._found(path))]
-        if self.is_folder(path):
-            return folder_locator([(name, one.md5 or "") for name, one in hashed])
-        return hashed[0][1].md5 or ""
+        hasher = TreeHasher(remembered=self._remembered, with_md5=True)
+        named = [(found.path, hashed.md5 or "") for found, hashed in hasher.hashes(self._found(path))]
+        return folder_locator(named) if self.is_folder(path) else named[0][1]
 
     def read(self, path: str) -> bytes:
         """The bytes of a small file. Raises ``Refused`` when it is missing or no regular file."""

@@ -12,6 +12,7 @@ from registry.cli.render import Mark, Tone, View, conclude, emit, progress
 from registry.cli.words import amount, count, full_option
 from registry.core.findings import Finding, Tally
 from registry.core.names import Name
+from registry.workflows.verify import bytes_ahead
 
 _MOST = 20
 
@@ -34,7 +35,7 @@ def command(name: Name | None, everything: bool, cache: bool, full: bool, as_jso
         raise click.UsageError("Give a NAME or --all.")
     archive = wiring.root()
     ledger, tally = wiring.ledger(archive), Tally()
-    with progress("Verifying", None, in_bytes=True) as advance:
+    with progress("Verifying", bytes_ahead(ledger, name), in_bytes=True) as advance:
         verifier = wiring.verifier(archive, advance, with_cache=cache)
         if name is None:
             verifier.everything(ledger, tally)

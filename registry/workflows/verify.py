@@ -213,6 +213,15 @@ def _damaged(damage: Damage) -> Finding:
     return Finding(subject=f"{damage.kind} {damage.name}", trouble=Trouble.RECORD, text=text)
 
 
+def bytes_ahead(ledger: Ledger, name: Name | None) -> int:
+    """The recorded bytes of what a name means, or of all stages: what there is to hash. Raises ``UnknownName``."""
+    if name is not None:
+        return resolve(ledger, name).output.size_bytes
+    products = (ledger.product_of(stage) for stage in ledger.stages())
+    outputs = [output for product in products if product for output in product.outputs]
+    return sum(output.size_bytes for output in outputs if _STEP not in output.contents)
+
+
 def _missing(output: Output) -> Finding:
     return Finding(
         subject=output.name,

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,7 +53,7 @@ if TYPE_CHECKING:
 
 
 def root() -> Path:
-    """The archive's root: this folder or the nearest one above with a ``dvc.yaml``. Raises ``Refused`` outside of one."""
+    """The archive's root: this folder or the nearest above with a ``dvc.yaml``. Raises ``Refused`` outside of one."""
     here = Path.cwd()
     found = next((folder for folder in (here, *here.parents) if (folder / "dvc.yaml").is_file()), None)
     if found is None:
@@ -62,9 +64,13 @@ def root() -> Path:
 
 
 def names() -> Iterable[str]:
-    """Stages and kept checkpoints for completion: the declared ones and those with a record."""
+    """Stages and kept checkpoints for completion: the declared ones and those with a record.
+
+    Records can be looked at although the pipeline cannot be read.
+    """
     archive = root()
-    yield from pipeline(archive).stages()
+    with suppress(Refused):
+        yield from pipeline(archive).stages()
     for product in ledger(archive).products.values():
         yield from (output.name for output in product.outputs)
 
@@ -130,7 +136,8 @@ def observer(archive: Path) -> Observer:
     from registry.adapters import checkpoints, observers
     from registry.adapters.observer import LocalObserver
 
-    return LocalObserver(archive, read_leaves=checkpoints.read_leaves, observe=observers.observe)
+    observe = partial(observers.observe, open_tensors=checkpoints.open_checkpoint)
+    return LocalObserver(archive, read_leaves=checkpoints.read_leaves, observe=observe)
 
 
 def tensors(path: Path) -> Tensors:
@@ -181,10 +188,10 @@ def ledger(archive: Path) -> Ledger:
     from registry.core.ledger import KINDS, Ledger
 
     store = record_store(archive)
-    return Ledger.build(_raw(store, KINDS))
+    return Ledger.build(raw(store, KINDS))
 
 
-def _raw(store: RecordStore, kinds: Iterable[str]) -> Iterator[tuple[str, Digest, bytes | ReckonError]]:
+def raw(store: RecordStore, kinds: Iterable[str]) -> Iterator[tuple[str, Digest, bytes | ReckonError]]:
     for kind in kinds:
         for digest in store.digests(kind):
             try:
@@ -264,7 +271,7 @@ def pointers(archive: Path) -> Pointers:
     """All pointer records; damaged ones are listed in it."""
     from registry.core.pointers import Pointer, Pointers
 
-    return Pointers.build((digest, data) for _, digest, data in _raw(record_store(archive), (Pointer.KIND,)))
+    return Pointers.build((digest, data) for _, digest, data in raw(record_store(archive), (Pointer.KIND,)))
 
 
 def tracker(archive: Path) -> Tracker:

@@ -16,6 +16,8 @@ from typing import Any
 
 import equinox as eqx
 import haliax as hax
+import jax.numpy as jnp
+import numpy as np
 from levanter.tracker.tracker import NoopConfig
 from levanter.trainer import Trainer, TrainerConfig
 from levanter.trainer_state import TrainerState
@@ -34,6 +36,15 @@ from train.order import Keys, Order, Sequences, order
 from train.plan import Plan
 from train.settings import texts, whole
 from train.step import Step, compiled_step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Tokens on the device (batch, position), the same on the host, and the id of every row: uint32 [batch, 2]."""
+
+    tokens: hax.NamedArray
+    host_tokens: np.ndarray
+    ids: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -102,16 +113,17 @@ class Engine:
         """The state in a checkpoint's folder."""
         return restore_state(folder, self.template(), self.trainer.parameter_axis_mapping)
 
-    def batches(self, first_step: int) -> Iterator[dict[str, Any]]:
-        """Batches from the one that makes update ``first_step + 1``:
-
-        ``tokens`` (batch, position) and ``id`` [batch, 2].
-        """
-        datasets = {
-            name: Sequences(self._sequences(name), number, self.family.Pos)
-            for number, name in enumerate(self.order.components)
-        }
-        return iter(self.trainer.data_loader(self.order.mixture(datasets)).iter_from_step(first_step))
+    def batches(self, first_step: int) -> Iterator[Batch]:
+        """The batches from the one that makes update ``first_step + 1`` to the last of the run."""
+        mixture = self.order.mixture(
+            {name: Sequences(self._sequences(name), number) for number, name in enumerate(self.order.components)}
+        )
+        axes = (hax.Axis("batch", self.order.batch_sequences), self.family.Pos)
+        for step in range(first_step, self.order.steps):
+            rows = self.order.rows(mixture, step)
+            tokens, ids = np.stack([row["tokens"] for row in rows]), np.stack([row["id"] for row in rows])
+            placed = hax.shard(hax.named(jnp.asarray(tokens), axes), self.trainer.compute_axis_mapping)
+            yield Batch(tokens=placed, host_tokens=tokens, ids=ids)
 
     def evaluate(self, state: TrainerState) -> dict[str, DomainLoss]:
         """Held-out loss of each domain."""

@@ -26,7 +26,7 @@ from registry.errors import OutsideFailed
 from train import fingerprint
 from train.attempt import Attempt
 from train.checkpoint import save_state
-from train.engine import Engine
+from train.engine import Batch, Engine
 from train.incidents import Watch, require_finite
 from train.scratch import Scratch
 from train.settings import mapping, whole
@@ -65,8 +65,9 @@ class Run:
         watch = Watch.from_settings(mapping(training, "incidents"))
         batches = self.engine.batches(self.step)
         with _asked_to_stop(self.asked):
+            batch = next(batches)
             while self.step < plan.last_step:
-                self._advance(next(batches), watch)
+                batch = self._advance(batch, batches, watch)
                 if self.step in plan.kept:
                     self._keep(output=True)
                 elif self.step % every == 0:
@@ -74,11 +75,12 @@ class Run:
                 if self.asked:
                     self._stop()
 
-    def _advance(self, batch: dict[str, Any], watch: Watch) -> None:
-        """One step, and everything that is told about it."""
+    def _advance(self, batch: Batch, batches: Iterator[Batch], watch: Watch) -> Batch | None:
+        """One step, and everything that is told about it. The next batch is fetched while the device computes."""
         began = time.perf_counter()
-        self.state, stepped = self.engine.step(self.state, batch["tokens"])
+        self.state, stepped = self.engine.step(self.state, batch.tokens)
         fed = _order(self.transcript.last, self.engine, batch)
+        following = next(batches, None)
         told: Stepped = jax.device_get(stepped)
         seconds = time.perf_counter() - began
         step, loss, norm = self.step + 1, float(told.loss), float(told.gradient_norm)
@@ -97,6 +99,7 @@ class Run:
         self.timings.add(step, seconds, rate)
         self.step = self.attempt.step = step
         self._talk(loss, rate)
+        return following
 
     def _keep(self, *, output: bool) -> None:
         """Write the state of this step, as an output or to resume from."""
@@ -139,10 +142,10 @@ def _bits(value: Any) -> int:
     return int(np.asarray(value, np.float32).view(np.uint32))
 
 
-def _order(last: transcript.Line | None, engine: Engine, batch: dict[str, Any]) -> str:
+def _order(last: transcript.Line | None, engine: Engine, batch: Batch) -> str:
     """The order digest after this batch."""
-    ids = np.ascontiguousarray(batch["id"], dtype="<u4").tobytes()
-    tokens = np.ascontiguousarray(batch["tokens"].array, dtype="<i4").tobytes()
+    ids = np.ascontiguousarray(batch.ids, dtype="<u4").tobytes()
+    tokens = np.ascontiguousarray(batch.host_tokens, dtype="<i4").tobytes()
     return transcript.chain(engine.order.genesis if last is None else last.order, ids, tokens)
 
 

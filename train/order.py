@@ -1,8 +1,8 @@
 """The order of the data: a pure function of the step, made by Levanter's own mixture and shuffles.
 
-Every example carries its id (component, sequence index in the component's cache) beside its tokens, through shuffles,
-mixture and loader, so that what a batch was made of is observed, not inferred. The same objects built over
-:class:`Indices` tell the order without any tokens. Refuses components without sequences and phases without weight.
+Every example carries its id (component, sequence index in the component's cache) beside its tokens, through shuffles
+and mixture, so that what a batch was made of is observed, not inferred. The same objects built over :class:`Indices`
+tell the order without any tokens. Refuses components without sequences and phases without weight.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict, cast
 
-import haliax as hax
 import jax
 import numpy as np
 from levanter.data import AsyncDataset
 from levanter.data.mixture import MixtureDataset, StopStrategy
 from levanter.data.text import TokenSeqDataset
-from levanter.utils.jax_utils import key_iterator
+from levanter.utils.jax_utils import key_iterator, local_cpu_mesh
 from levanter.utils.thread_utils import blocking_wait
 
 from registry.core.canonical import Json
@@ -30,9 +29,9 @@ ID_WORDS = 2
 
 
 class Example(TypedDict):
-    """``tokens``: int32 named (position); ``id``: uint32 [2], the component's number and the sequence's index in it."""
+    """``tokens``: int32 [position]; ``id``: uint32 [2], the component's number and the sequence's index in it."""
 
-    tokens: hax.NamedArray
+    tokens: np.ndarray
     id: np.ndarray
 
 
@@ -109,8 +108,13 @@ class Order:
 
     def ids(self, step: int) -> np.ndarray:
         """Ids of the batch that makes update ``step + 1``: uint32 [batch_sequences, 2]."""
+        return np.stack(self.rows(self.indices(), step))
+
+    def rows(self, mixture: MixtureDataset, step: int) -> Sequence[Any]:
+        """The examples of the batch that makes update ``step + 1``."""
         first = step * self.batch_sequences
-        return np.stack(blocking_wait(self.indices().get_batch(range(first, first + self.batch_sequences))))
+        with local_cpu_mesh():
+            return blocking_wait(mixture.get_batch(range(first, first + self.batch_sequences)))
 
     def counts(self) -> list[list[int]]:
         """Sequences of each component in one mixture block, by phase, counted in the first block of the phase."""
@@ -156,9 +160,9 @@ class Order:
 class Sequences(AsyncDataset[Example]):
     """The sequences of one component, each with its id."""
 
-    def __init__(self, sequences: TokenSeqDataset, component: int, position: hax.Axis) -> None:
+    def __init__(self, sequences: TokenSeqDataset, component: int) -> None:
         super().__init__()
-        self._sequences, self._component, self._position = sequences, component, position
+        self._sequences, self._component = sequences, component
 
     async def async_len(self) -> int:
         """The number of sequences."""
@@ -173,7 +177,7 @@ class Sequences(AsyncDataset[Example]):
         found = await self._sequences.get_batch(indices)
         return [
             Example(
-                tokens=hax.named(np.asarray(row["input_ids"], np.int32), self._position),
+                tokens=np.asarray(row["input_ids"], np.int32),
                 id=np.asarray([self._component, index], np.uint32),
             )
             for index, row in zip(indices, found, strict=True)

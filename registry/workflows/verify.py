@@ -94,7 +94,7 @@ class Verifier:
         """All that is wrong with an output. ``hashed`` holds the folders that were read, and takes this one in."""
         try:
             if self.disk.exists(output.path):
-                yield from self._present(product, output, self._found(output.path, hashed), tally)
+                yield from self._present(product, output, self._found(output.path, hashed, tally), tally)
             else:
                 yield _missing(output)
         except Refused as error:
@@ -103,18 +103,17 @@ class Verifier:
             yield from self._lock(product, output)
             yield from self._cached(output, output.locator, tally)
 
-    def _found(self, path: str, hashed: dict[str, Sequence[FileEntry]]) -> Sequence[FileEntry]:
+    def _found(self, path: str, hashed: dict[str, Sequence[FileEntry]], tally: Tally) -> Sequence[FileEntry]:
         """The files at ``path``; what lies in a folder that was hashed before is not read again."""
         folder = _holder(path, hashed)
         if folder is not None:
             inside = path[len(folder) + 1 :]
             return relative(folder_in(hashed[folder], inside), inside)
         hashed[path] = sorted(self.disk.files(path))
-        self.advance(sum(entry.size_bytes for entry in hashed[path]))
+        self._count(hashed[path], tally)
         return hashed[path]
 
     def _present(self, product: Product, output: Output, found: Sequence[FileEntry], tally: Tally) -> Iterator[Finding]:
-        self._count(found, tally)
         yield from self._files(product, output, found)
         try:
             yield from self._contents(product, output, tally)
@@ -199,7 +198,9 @@ class Verifier:
 
     def _count(self, found: Sequence[FileEntry], tally: Tally) -> None:
         tally.files += len(found)
-        tally.size_bytes += sum(entry.size_bytes for entry in found)
+        size_bytes = sum(entry.size_bytes for entry in found)
+        tally.size_bytes += size_bytes
+        self.advance(size_bytes)
 
 
 def _owner(product: Product, output: Output, path: str) -> str:

@@ -302,7 +302,8 @@ def test_every_byte_of_a_stage_is_hashed_once(sailed: Toy) -> None:
     told: list[int] = []
     tally = Tally()
     replace(verifier(sailed), advance=told.append).product(sailed.ledger.product_of("leg/1"), tally)
-    assert sum(told) == sailed.ledger.product_of("leg/1").outputs[0].size_bytes
+    own = sailed.ledger.product_of("leg/1").outputs[0]
+    assert (sum(told), tally.size_bytes, tally.files) == (own.size_bytes, own.size_bytes, own.files)
 
 
 def test_a_finding_has_a_json_form(sailed: Toy) -> None:

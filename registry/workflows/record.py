@@ -15,6 +15,7 @@ from registry.core import runlog
 from registry.core.canonical import Json
 from registry.core.codec import record_bytes
 from registry.core.digests import Digest
+from registry.core.forecast import Forecast, forecast_record
 from registry.core.ledger import Ledger
 from registry.core.names import dvc_stage
 from registry.core.openings import Opening, opening_of
@@ -94,7 +95,14 @@ class Recorder:
         for root in observed.roots:
             self.tables.put_leaves(root)
         digest = self.records.put(observed.product.kind, record_bytes(observed.product))
+        self._seal(observed.product)
         return observed.product, self._execution(log, Outcome.COMPLETE, digest)
+
+    def _seal(self, product: Product) -> None:
+        """Keep a forecast that came out as a record, so that it cannot change after the run that it predicts."""
+        if product.stage == Forecast.KIND:
+            data = self.workshop.disk.read(f"{product.outputs[0].path}/forecast.json")
+            self.records.put(Forecast.KIND, record_bytes(forecast_record(data)))
 
     def _complaint(self, log: RunLog, opening: Opening) -> str | None:
         """Why a completed attempt is not an attempt of its recipe, or None."""

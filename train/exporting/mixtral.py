@@ -50,7 +50,8 @@ class MixtralExport:
         plain = isinstance(config.rope, DefaultRotaryEmbeddingsConfig) and config.rope.factor == 1.0
         if config.n_shared_experts or config.use_bias or config.tie_word_embeddings or not plain:
             raise Refused(
-                "transformers' Mixtral has neither shared experts nor biases, a plain rotary embedding, and its own head.",
+                "transformers' Mixtral has neither shared experts nor biases, a plain rotary embedding, and a head "
+                "of its own.",
                 remedy="Leave them out of the sections family and model, or export to another architecture.",
             )
 

@@ -12,6 +12,7 @@ from typing import Protocol
 from registry.core.audit.evidence import Surveyed
 from registry.core.canonical import Json
 from registry.core.digests import Digest, FileEntry
+from registry.core.documents import Split
 from registry.core.history import Copy, History
 from registry.core.openings import Opening
 from registry.core.pipeline import StageSpec
@@ -315,4 +316,15 @@ class Commits(Protocol):
 
     def precedes(self, earlier: str, later: str) -> bool:
         """Whether a commit is another or an ancestor of it. False when one of them is not here."""
+        ...
+
+
+class TokenStreams(Protocol):
+    """The token streams of the working tree."""
+
+    def read(self, path: str, split: Split, ranges: Sequence[range]) -> Sequence[bytes]:
+        """The tokens of each range as little-endian int32, from the caches at ``path``.
+
+        Raises ``DoesNotHold`` where they cannot be read. Whether they are the recorded ones is for the caller to prove.
+        """
         ...

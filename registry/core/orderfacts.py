@@ -98,10 +98,7 @@ class Shuffle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderFacts:
-    """An ``order.json``: the seed, the components in their order, weights by phase, and sizes in sequences.
-
-    ``genesis`` is the digest of the facts, from which the order digests of a run begin.
-    """
+    """An ``order.json``: the seed, the components in their order, weights by phase, and sizes in sequences."""
 
     seed: int
     components: tuple[Component, ...]
@@ -112,7 +109,6 @@ class OrderFacts:
     sequence_tokens: int
     shuffle: Shuffle
     chain: Chain | None = None
-    genesis: str = ""
     extra: Mapping[str, Json] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -125,7 +121,6 @@ class OrderFacts:
         """Read the bytes of an ``order.json``. Raises ``MalformedRecord`` for facts that no run can have had."""
         value = canonical.decode(data.removesuffix(b"\n"))
         reader = opened(value, KIND, SCHEMA)
-        bare = {key: one for key, one in value.items() if key != _CHAIN} if isinstance(value, Mapping) else {}
         return cls(
             seed=reader.integer("seed"),
             components=reader.objects("components", Component.read),
@@ -136,9 +131,36 @@ class OrderFacts:
             sequence_tokens=reader.integer("sequence_tokens"),
             shuffle=reader.object("shuffle", Shuffle.read),
             chain=reader.object(_CHAIN, Chain.read) if isinstance(value, Mapping) and _CHAIN in value else None,
-            genesis=record_digest(bare).hex,
             extra=reader.rest(),
         )
+
+    def to_json(self) -> dict[str, Json]:
+        """The facts as they are written, without the chain."""
+        return {
+            **self.extra,
+            "kind": KIND,
+            "schema": SCHEMA,
+            "seed": self.seed,
+            "components": [{"name": one.name, "sequences": one.sequences} for one in self.components],
+            "phases": [
+                {"first_step": one.first_step, "weights": list(one.weights), "sequences_per_block": list(one.told)}
+                for one in self.phases
+            ],
+            "steps": self.steps,
+            "batch_sequences": self.batch,
+            "block_sequences": self.block,
+            "sequence_tokens": self.sequence_tokens,
+            "shuffle": {
+                "permutation": self.shuffle.permutation,
+                "io_block_sequences": self.shuffle.io_block_sequences,
+                "window_blocks": self.shuffle.window_blocks,
+            },
+        }
+
+    @property
+    def genesis(self) -> str:
+        """The digest of the facts, from which the order digests of a run begin."""
+        return record_digest(self.to_json()).hex
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -7,9 +7,13 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from support.shipyard import Shipyard
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -60,3 +64,19 @@ def reckon(capfd: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
         return Ended(status=status, stdout=captured.out, stderr=captured.err)
 
     return call
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Shipyard:
+    """An archive shaped like the real one, run once for all tests: not to be touched."""
+    from support import shipyard
+
+    return shipyard.build(tmp_path_factory.mktemp("shipyard"))
+
+
+@pytest.fixture
+def ship(built: Shipyard, tmp_path: Path) -> Shipyard:
+    """A copy of it that a test may alter."""
+    from support import shipyard
+
+    return shipyard.copy(built, tmp_path / "ship")

@@ -1,14 +1,16 @@
 """The lineage of artifacts: which recorded output each input of a recipe is, and which checkpoint a segment began from.
 
 A link is found by digest, among the products that a complete execution gave; the name only chooses between outputs of
-equal bytes. What cannot be found is a :class:`Missing` with its reason, never left out. Refuses cycles.
+equal bytes, and among those the newest that was there before it was used. What cannot be found is a :class:`Missing`
+with its reason, never left out. Refuses cycles.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import islice
 from typing import TypeAlias
 
 from registry.core.canonical import Json
@@ -19,6 +21,8 @@ from registry.core.records import Input, Output
 from registry.core.resolving import digest_inside, root_of
 from registry.errors import DoesNotHold, ReckonError
 
+_MOST_CANDIDATES = 1000
+_NEVER = "~"
 FileTable: TypeAlias = Callable[[Digest], Sequence[FileEntry]]
 
 
@@ -88,8 +92,10 @@ class Lineage:
         self._files = files
         self._links: dict[Digest, tuple[Link, ...]] = {}
         self._by_digest: dict[Digest, list[Artifact]] = {}
+        self._exact: dict[tuple[str, Digest], list[Artifact]] = {}
         self._by_name: dict[str, list[Artifact]] = {}
         self._executions: dict[Digest, list[Digest]] = {}
+        self._ends: dict[Digest, str] = {}
         self._index()
 
     def links(self, product: Digest) -> tuple[Link, ...]:
@@ -138,6 +144,7 @@ class Lineage:
             for output in record.outputs if record else ():
                 artifact = Artifact(output=output, product=product)
                 self._by_digest.setdefault(output.digest, []).append(artifact)
+                self._exact.setdefault((output.name, output.digest), []).append(artifact)
                 self._by_name.setdefault(output.name, []).append(artifact)
 
     def _newest(self, product: Digest) -> tuple[str, Digest]:
@@ -151,9 +158,9 @@ class Lineage:
             yield Link(role=Role.INPUT, name=named, digest=None, source=Missing(gap=Gap.NO_RECIPE))
             return
         for one in recipe.inputs:
-            yield Link(role=Role.INPUT, name=one.name, digest=one.digest, source=self._source(one))
+            yield Link(role=Role.INPUT, name=one.name, digest=one.digest, source=self._source(one, product))
 
-    def _source(self, one: Input) -> Source:
+    def _source(self, one: Input, product: Digest) -> Source:
         if one.name == one.path:
             return Given(path=one.path)
         try:
@@ -161,21 +168,39 @@ class Lineage:
         except ReckonError:
             return Missing(gap=Gap.MALFORMED)
         if name.path is None:
-            whole = self._by_digest.get(one.digest, [])
-            named = [artifact for artifact in whole if artifact.output.name == one.name]
-            return next(iter([*named, *whole]), None) or self._single(name, one.digest)
-        return self._part(name, name.path, one.digest)
+            whole = self._exact.get((one.name, one.digest)) or self._by_digest.get(one.digest, [])
+            return next(self._usable(whole, product), None) or self._single(name, one.digest, product)
+        return self._part(name, one.digest, product)
 
-    def _part(self, name: Name, path: str, digest: Digest) -> Source:
+    def _usable(self, candidates: Iterable[Artifact], product: Digest) -> Iterator[Artifact]:
+        """Candidates that were made before the product's first execution began, newest first; then the others."""
+        began = min((self._ledger.executions[one].started for one in self._executions.get(product, [])), default="")
+        later = []
+        for artifact in islice(candidates, _MOST_CANDIDATES):
+            if self._made(artifact.product) <= began:
+                yield artifact
+            else:
+                later.append(artifact)
+        yield from later
+
+    def _made(self, product: Digest) -> str:
+        """When a product was there for the first time; later than any time if no execution says."""
+        if product not in self._ends:
+            ends = (self._ledger.executions[one].ended for one in self._executions[product])
+            self._ends[product] = min((end for end in ends if end is not None), default=_NEVER)
+        return self._ends[product]
+
+    def _part(self, name: Name, digest: Digest, product: Digest) -> Source:
         """A file or folder inside an output of that name."""
-        for artifact in self._by_name.get(name.artifact, []):
+        path = name.path or ""
+        for artifact in self._usable(self._by_name.get(name.artifact, []), product):
             if digest_inside(self._table(artifact), path) == digest:
                 return Artifact(output=artifact.output, product=artifact.product, path=path)
         return Missing(gap=Gap.NO_PRODUCT)
 
-    def _single(self, name: Name, digest: Digest) -> Source:
+    def _single(self, name: Name, digest: Digest, product: Digest) -> Source:
         """An output that is one file: inputs name the file's digest, outputs the digest of the tree of one file."""
-        for artifact in self._by_name.get(name.artifact, []):
+        for artifact in self._usable(self._by_name.get(name.artifact, []), product):
             if artifact.output.files == 1 and any(entry.digest == digest for entry in self._table(artifact)):
                 return artifact
         return Missing(gap=Gap.NO_PRODUCT)
@@ -190,14 +215,14 @@ class Lineage:
         """Checkpoints that executions of the product say they began from; several when they disagree."""
         told = {_parent(self._ledger.executions[one].parent) for one in self._executions.get(product, [])}
         for name, root in sorted(pair for pair in told if pair is not None):
-            yield self._parent_link(name, root)
+            yield self._parent_link(name, root, product)
 
-    def _parent_link(self, name: str, root: str) -> Link:
+    def _parent_link(self, name: str, root: str, product: Digest) -> Link:
         try:
             digest = Digest.parse(root)
         except ReckonError:
             return Link(role=Role.PARENT, name=name, digest=None, source=Missing(gap=Gap.MALFORMED))
-        for artifact in self._by_name.get(name, []):
+        for artifact in self._usable(self._by_name.get(name, []), product):
             if root_of(artifact.output) == digest:
                 return Link(role=Role.PARENT, name=name, digest=digest, source=artifact)
         return Link(role=Role.PARENT, name=name, digest=digest, source=Missing(gap=Gap.NO_STEP))

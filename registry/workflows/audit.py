@@ -16,7 +16,7 @@ from registry.core import kinds
 from registry.core.audit import custody, gathering
 from registry.core.audit.evidence import Copy, Custody, Evidence, Node, ReadSettings
 from registry.core.audit.judging import Audit, Looked, dirty, edges_of, reproduced
-from registry.core.audit.walk import walk
+from registry.core.audit.walk import newest, walk
 from registry.core.comparison import file_changes
 from registry.core.digests import Digest
 from registry.core.findings import Finding, Tally, Trouble, of_file
@@ -31,6 +31,8 @@ from registry.core.tensors import tensor_root
 from registry.core.withheld import Withheld
 from registry.errors import ReckonError, Refused
 from registry.ports import Bytes, Cache, Columns, Commits, Observer, Papers, RecordStore, Repository
+
+_WITNESSES = ("dvc.lock", "DVC cache", "mlflow", "wandb")
 
 
 class Depth(StrEnum):
@@ -123,6 +125,7 @@ class Auditor:
         evidence = Evidence(
             ledger=self.ledger,
             nodes=nodes,
+            current=newest(self.ledger, nodes.values()),
             surveyed=surveyed,
             leaves=self.columns.count_leaves(gathering.tabled_roots(nodes.values())),
             paper=self.papers.read,
@@ -173,7 +176,7 @@ class _Looking:
             subject = node.digest == self.held.product_digest
             if subject and self.auditor.at_hand is not None:
                 self._keep(node, [self.held.output.name], self._at_hand(self.auditor.at_hand))
-            elif live is not None and self._current(node):
+            elif live is not None and node.digest in self.evidence.current:
                 self._present(node, live, subject)
             elif live is not None:
                 self._replaced(node, live)
@@ -187,8 +190,10 @@ class _Looking:
 
     def complete(self) -> Evidence:
         """The evidence with what was found."""
-        git = self.evidence.git is not None
-        self.consulted["git"] = "consulted" if git else "not consulted: no repository here"
+        git = "consulted" if self.evidence.additions is not None else "the objects in the bundle, without history"
+        self.consulted["git"] = "not consulted: no repository here" if self.evidence.git is None else git
+        for system in _WITNESSES:
+            self.consulted.setdefault(system, "not consulted: only records were read")
         return replace(self.evidence, custody=self.custody, copies=self.copies)
 
     def looked(self) -> Looked:
@@ -202,11 +207,6 @@ class _Looking:
             records=sum(map(len, records)),
             tables=len(self.evidence.surveyed) + len(self.evidence.leaves),
         )
-
-    def _current(self, node: Node) -> bool:
-        """Whether the product is its stage's newest: older ones no longer lie in the working tree."""
-        head = self.auditor.ledger.head(node.product.stage)
-        return head is not None and head[1].product == node.digest
 
     def _present(self, node: Node, live: Live, subject: bool) -> None:
         tally = Tally()
@@ -258,8 +258,11 @@ class _Looking:
             if cache is None or output.locator is None:
                 continue
             try:
-                found = cache.files(output.locator, _base(output.path))
                 recorded = self.auditor.columns.files(output.digest)
+            except ReckonError:
+                continue  # Told with the records.
+            try:
+                found = cache.files(output.locator, _base(output.path))
             except Refused:
                 continue
             except ReckonError as error:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from registry.core.audit.edges import Edge, Kind, Place, State
-from registry.core.audit.evidence import PAPERS, Custody, Evidence, Node
+from registry.core.audit.evidence import JUDGED_ALONE, Custody, Evidence, Node
 from registry.core.comparison import changes
 from registry.core.digests import Digest, FileEntry
 from registry.core.findings import Finding, Trouble
@@ -87,7 +87,7 @@ def _judged(place: Place, output: Output, evidence: Evidence, custody: Custody |
 
 def _belongs(finding: Finding, kind: Kind, output: Output) -> bool:
     """Whether a finding of hashing is for that edge of that output."""
-    if finding.subject != output.name or finding.path in {f"{output.path}/{name}" for name in PAPERS}:
+    if finding.subject != output.name or finding.path in {f"{output.path}/{name}" for name in JUDGED_ALONE}:
         return False
     of_tensors = finding.trouble is Trouble.TENSOR or finding.part == "tensors"
     if "step" in output.contents:

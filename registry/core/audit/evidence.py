@@ -25,7 +25,8 @@ from registry.errors import ReckonError
 TRANSCRIPT, ORDER, HISTORY = "transcript.jsonl", "order.json", "history.parquet"
 EVALUATION, SUMMARY, FORECAST = "evaluation.json", "summary.json", "forecast.json"
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z")
-PAPERS = (TRANSCRIPT, ORDER, HISTORY, EVALUATION, SUMMARY)
+JUDGED_ALONE = (TRANSCRIPT, ORDER, HISTORY)
+PAPERS = (*JUDGED_ALONE, EVALUATION, SUMMARY)
 
 ReadPaper: TypeAlias = Callable[[str, Digest], bytes]
 ReadSettings: TypeAlias = Callable[[bytes], object]
@@ -114,6 +115,7 @@ class Node:
 class Evidence:
     """Everything that the rules may look at. ``nodes`` are in the order of the walk, the audited product first.
 
+    ``current`` are the products that are the newest of their stage: the others no longer lie in a working tree.
     ``surveyed`` is by tree and ``leaves`` by tensor root, with the error where a table does not hold. ``git`` and
     ``additions`` (record path → commit that added it) are None where no repository was consulted; ``precedes`` says
     whether a commit is an ancestor of another or the same; ``sealed`` when a forecast was there for the first time.
@@ -121,6 +123,7 @@ class Evidence:
 
     ledger: Ledger
     nodes: Mapping[Digest, Node]
+    current: frozenset[Digest]
     surveyed: Mapping[Digest, Surveyed | ReckonError]
     leaves: Mapping[Digest, int | ReckonError]
     paper: ReadPaper

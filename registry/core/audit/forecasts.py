@@ -145,7 +145,7 @@ def _forecast(place: Place, run: Run, told: tuple[Digest, Forecast | ReckonError
 
 def _predicts(place: Place, run: Run, forecast: Forecast) -> Iterator[Finding]:
     stages = sorted({node.product.stage for node in run.members})
-    if not any(forecast.predicts == stage or forecast.predicts == stage.partition("/")[0] for stage in stages):
+    if forecast.predicts.partition("/")[0] not in {stage.partition("/")[0] for stage in stages}:
         text = f"The forecast predicts {forecast.predicts}, and was given to {', '.join(stages)}."
         yield place.finding(Trouble.FORECAST, text, forecast.predicts, ", ".join(stages))
 

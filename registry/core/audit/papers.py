@@ -55,6 +55,8 @@ def _edge(
         declared = digest in evidence.withheld or _private(node, output, evidence)
         return place.edge(State.WITHHELD if declared else State.CLAIMED, f"not read: {error.message}")
     except DoesNotHold as error:
+        if node.digest not in evidence.current:
+            return place.edge(State.CLAIMED, f"a newer {name} lies in its place")
         return place.edge(State.CONTRADICTED, error.message, [place.finding(Trouble.ALTERED, error.message, digest)])
     return place.edge(State.VERIFIED, f"{name} was hashed and read", list(rule(place, node, data)))
 
@@ -96,11 +98,12 @@ def _facts(place: Place, node: Node, data: bytes) -> Iterator[Finding]:
     yield from _compared(place, "block_sequences", settings.get("block_sequences"), facts.get("block_sequences"))
     names = [one.get("name") for one in _objects(facts.get("components"))]
     yield from _compared(place, "components", settings.get("components"), names)
-    given = {one.name for one in node.recipe.inputs} if node.recipe else set()
+    given = sorted(one.name for one in node.recipe.inputs) if node.recipe else []
+    streams = {name.rpartition("/")[2] for name in given if "/" in name}
     for name in names:
-        if f"tokens/{name}" not in given:
+        if name not in streams:
             text = f"The order of {node.label} draws from {name}, which its recipe was not given."
-            yield place.finding(Trouble.ORDER, text, sorted(given), name)
+            yield place.finding(Trouble.ORDER, text, ", ".join(given), name)
     for phase in _objects(facts.get("phases")):
         yield from _phase(place, phase, facts)
 

@@ -65,6 +65,12 @@ def walk(ledger: Ledger, lineage: Lineage, product: Digest) -> Mapping[Digest, N
     }
 
 
+def newest(ledger: Ledger, nodes: Iterable[Node]) -> frozenset[Digest]:
+    """The nodes that are the newest product of their stage."""
+    heads = {stage: ledger.head(stage) for stage in {node.product.stage for node in nodes}}
+    return frozenset(found[1].product for found in heads.values() if found is not None and found[1].product is not None)
+
+
 def _node(index: Index, digest: Digest, label: str, links: tuple[Link, ...]) -> Node:
     product = index.ledger.products[digest]
     executions = tuple(index.by_product.get(digest, ()))

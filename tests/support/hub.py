@@ -94,6 +94,10 @@ class HubProcess:
         assert self.endpoint, "the hub did not start"
         return self
 
+    def object_path(self, oid: str) -> Path:
+        """Where the hub keeps a large file."""
+        return self.root / "objects" / oid[:2] / oid
+
     @property
     def alive(self) -> bool:
         """Whether the process runs."""

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from registry.adapters.hub_server.bodies import Cut
 from registry.adapters.hub_server.context import Hub
 from registry.adapters.hub_server.lfs import LfsRoutes
-from registry.adapters.hub_server.problems import Full, Problem, RepositoryMissing, is_full, tells_of_full
+from registry.adapters.hub_server.problems import Full, Problem, RepositoryMissing, is_full
 from registry.adapters.hub_server.routes_commits import CommitRoutes
 from registry.adapters.hub_server.routes_files import FileRoutes
 from registry.adapters.hub_server.routes_repositories import RepositoryRoutes
@@ -50,12 +50,14 @@ def application(hub: Hub) -> ASGIApp:
         Problem: _problem,
         Cut: _cut,
         OSError: _disk,
-        pygit2.GitError: _git,
+        pygit2.GitError: _disk,
         404: _unknown,
         405: _unknown,
     }
     routes = [route for group in _GROUPS for route in group(hub).routes()]
-    return _Frame(Starlette(routes=routes, exception_handlers=handlers))  # type: ignore[arg-type]  # narrower errors
+    app = Starlette(routes=routes, exception_handlers=handlers)  # type: ignore[arg-type]  # handlers of narrower errors
+    app.router.redirect_slashes = False
+    return _Frame(app)
 
 
 class _Frame:
@@ -117,14 +119,8 @@ def _cut(_request: Request, _error: Cut) -> Response:
     return JSONResponse({"error": "The body broke off."}, status_code=408, headers={"Connection": "close"})
 
 
-def _disk(request: Request, error: OSError) -> Response:
+def _disk(request: Request, error: OSError | pygit2.GitError) -> Response:
     if is_full(error):
-        return _problem(request, Full())
-    raise error
-
-
-def _git(request: Request, error: pygit2.GitError) -> Response:
-    if tells_of_full(str(error)):
         return _problem(request, Full())
     raise error
 

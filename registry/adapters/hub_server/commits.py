@@ -18,7 +18,7 @@ import pygit2
 from registry.adapters.hub_server.drafts import Draft, What
 from registry.adapters.hub_server.history import branch_tip
 from registry.adapters.hub_server.naming import file_path, text
-from registry.adapters.hub_server.problems import Full, Moved, Problem, TooLarge, tells_of_full
+from registry.adapters.hub_server.problems import Full, Moved, Problem, TooLarge, is_full
 from registry.adapters.hub_server.repositories import Repository, signature
 from registry.adapters.hub_server.settings import COMMIT_OPERATIONS, LINE_BYTES, REGULAR_BYTES
 from registry.adapters.hub_server.store import BlobStore, checked_oid, checked_size
@@ -90,7 +90,7 @@ class Committer:
                     draft.remove(operation.path, operation.what)
             return draft.write() or self._git.TreeBuilder().write()
         except pygit2.GitError as error:
-            if tells_of_full(str(error)):
+            if is_full(error):
                 raise Full from error
             raise Problem(f"git does not take this tree: {error}") from error
 

@@ -15,7 +15,7 @@ from registry.adapters.hub_server.problems import Full, TooLarge, is_full
 class Incoming:
     """Takes at most ``limit_bytes`` under a name that no one else has. Use it as a context manager.
 
-    Leaving the context removes the file unless :meth:`settle` or :meth:`set_aside` gave it a name. Writing raises
+    Leaving the context removes the file unless it was given a name. Writing raises
     ``TooLarge`` beyond the limit and ``Full`` when the disk has no room.
     """
 
@@ -58,12 +58,14 @@ class Incoming:
 
     def settle(self, target: Path) -> None:
         """Give the file its final name, on disk before this returns. An equal file there before is replaced."""
-        self._file.flush()
         os.fsync(self._file.fileno())
-        self._path.chmod(0o444)
-        target.parent.mkdir(parents=True, exist_ok=True)
         self._path.replace(target)
         sync_folder(target.parent)
+
+    def put_down(self, target: Path) -> None:
+        """Give the file a name for a while: a loss of power may take it back."""
+        target.parent.mkdir(parents=True, exist_ok=True)
+        self._path.replace(target)
 
     def set_aside(self, target: Path) -> None:
         """Keep what arrived under ``target``, to go on from later, unless as much lies there already."""

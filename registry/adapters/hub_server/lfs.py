@@ -35,7 +35,7 @@ class LfsRoutes:
 
     def routes(self) -> list[Route]:
         """What is answered here."""
-        bases = ("/{owner}/{name}.git/info/lfs/objects", "/{kind:kind}/{owner}/{name}.git/info/lfs/objects")
+        bases = ("/{kind:kind}/{owner}/{name}.git/info/lfs/objects", "/{owner}/{name}.git/info/lfs/objects")
         found = [Route(f"{base}/batch", self.batch, methods=["POST"]) for base in bases]
         found += [Route(f"{base}/verify", self.verify, methods=["POST"]) for base in bases]
         return [
@@ -52,16 +52,13 @@ class LfsRoutes:
         body = await bodies.mapping(request)
         upload = body.get("operation") == "upload"
         self._hub.repository(request, Right.WRITE if upload else Right.NONE)
-        objects = body.get("objects")
-        if (
-            not isinstance(objects, list)
-            or len(objects) > BATCH_OBJECTS
-            or not all(isinstance(one, dict) for one in objects)
-        ):
-            raise Problem(f"'objects' is a list of at most {BATCH_OBJECTS} objects.")
+        objects = _mappings(body.get("objects"), "objects")
+        if len(objects) > BATCH_OBJECTS:
+            raise Problem(f"At most {BATCH_OBJECTS} objects.")
         if body.get("hash_algo", "sha256") != "sha256":
             raise Problem("Objects are named by their SHA-256.")
-        in_parts = "multipart" in (body.get("transfers") or ())
+        transfers = body.get("transfers")
+        in_parts = isinstance(transfers, list) and "multipart" in transfers
         answers = [self._answer(request, one, upload=upload, in_parts=in_parts) for one in objects]
         transfer = "multipart" if any("chunk_size" in _header(one) for one in answers) else "basic"
         return JSONResponse({"transfer": transfer, "objects": answers, "hash_algo": "sha256"}, media_type=_MEDIA_TYPE)
@@ -111,7 +108,8 @@ class LfsRoutes:
         self._hub.require_link(request)
         oid, size_bytes = part(request, "oid"), checked_size(number(request, "size"))
         store = self._hub.store
-        with store.receive(checked_oid(oid), size_bytes, _offset(request, size_bytes)) as arriving:
+        offset = _offset(request, size_bytes)
+        with await run_in_threadpool(store.receive, checked_oid(oid), size_bytes, offset) as arriving:
             try:
                 await bodies.take(request, arriving)
             except bodies.Cut:
@@ -157,9 +155,7 @@ def _plan(request: Request) -> Plan:
 
 
 def _tags(body: dict[str, Any]) -> list[str]:
-    parts = body.get("parts")
-    if not isinstance(parts, list) or not all(isinstance(one, dict) for one in parts):
-        raise Problem("'parts' is a list of part numbers and tags.")
+    parts = _mappings(body.get("parts"), "parts")
     if [one.get("partNumber") for one in parts] != list(range(1, len(parts) + 1)):
         raise Problem("Parts are named in order, each once.")
     return [str(one.get("etag")).strip('"') for one in parts]
@@ -179,6 +175,12 @@ def _offset(request: Request, size_bytes: int) -> int:
     if announced is not None and announced != size_bytes - start:
         raise Problem(f"The body has {announced} bytes, not {size_bytes - start}.")
     return start
+
+
+def _mappings(value: object, what: str) -> list[dict[str, Any]]:
+    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+        raise Problem(f"{what!r} is a list of objects.")
+    return value
 
 
 def _error(code: int, message: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ together, so that parts of two senders can never make an object that is not what
 from __future__ import annotations
 
 import shutil
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -56,6 +57,8 @@ class Parts:
 
     def __init__(self, store: BlobStore) -> None:
         self._store = store
+        self._turns: dict[Plan, threading.Lock] = {}
+        self._guard = threading.Lock()
 
     def _folder(self, plan: Plan) -> Path:
         return self._store.arrivals / f"{plan.oid}-{plan.size_bytes}-{plan.part_bytes}.parts"
@@ -69,7 +72,7 @@ class Parts:
         """Keep a part and return its tag, the SHA-256. Raises ``Differs`` when it is short."""
         if arrived.received_bytes != plan.bytes_of(number):
             raise Differs(f"{arrived.received_bytes} of {plan.bytes_of(number)} bytes arrived.")
-        arrived.settle(self._folder(plan) / f"{number}.{arrived.sha256}")
+        arrived.put_down(self._folder(plan) / f"{number}.{arrived.sha256}")  # the whole will be hashed again
         return arrived.sha256
 
     def tags(self, plan: Plan, number: int) -> list[str]:
@@ -78,9 +81,10 @@ class Parts:
 
     def complete(self, plan: Plan, tags: Sequence[str]) -> None:
         """Put the parts together. Raises ``Problem`` when one is missing and ``Differs`` for a wrong whole."""
-        if self._store.size(plan.oid) != plan.size_bytes:
-            self._join(plan, [self._part(plan, number, tag) for number, tag in enumerate(tags, start=1)])
-        shutil.rmtree(self._folder(plan), ignore_errors=True)
+        with self._turn(plan):
+            if self._store.size(plan.oid) != plan.size_bytes:
+                self._join(plan, [self._part(plan, number, tag) for number, tag in enumerate(tags, start=1)])
+            shutil.rmtree(self._folder(plan), ignore_errors=True)
 
     def _part(self, plan: Plan, number: int, tag: str) -> Path:
         path = self._folder(plan) / f"{number}.{checked_oid(tag)}"
@@ -91,16 +95,22 @@ class Parts:
     def _join(self, plan: Plan, paths: Sequence[Path]) -> None:
         if len(paths) != plan.count:
             raise Problem(f"{len(paths)} of {plan.count} parts are named.")
-        with self._store.receive(plan.oid, plan.size_bytes) as whole:
-            for path in paths:
+        first, *others = paths
+        with Incoming(self._store.arrivals, plan.size_bytes, start=first) as whole:
+            for path in others:
                 with path.open("rb") as file:
                     while block := file.read(CHUNK_BYTES):
                         whole.write(block)
+                path.unlink()  # so that the disk needs room for one part more, not for all of them again
             try:
                 self._store.admit(plan.oid, plan.size_bytes, whole)
             except Differs:
                 shutil.rmtree(self._folder(plan), ignore_errors=True)  # which part is wrong cannot be told
                 raise
+
+    def _turn(self, plan: Plan) -> threading.Lock:
+        with self._guard:
+            return self._turns.setdefault(plan, threading.Lock())
 
     def tidy(self) -> None:
         """Remove parts of uploads that nobody went on with."""

@@ -107,11 +107,7 @@ class Full(Problem):
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def is_full(error: OSError) -> bool:
-    """Whether a write failed because there was no room for it."""
-    return error.errno in _FULL
-
-
-def tells_of_full(text: str) -> bool:
-    """Whether the words of a library that hides the number of the error say that there was no room."""
-    return any(os.strerror(number) in text for number in _FULL)
+def is_full(error: Exception) -> bool:
+    """Whether a write failed because there was no room for it; libgit2 tells it in words only."""
+    number = error.errno if isinstance(error, OSError) else None
+    return number in _FULL or any(os.strerror(one) in str(error) for one in _FULL)

@@ -19,7 +19,7 @@ from typing import Final
 import pygit2
 from pygit2.enums import FileMode, Option
 
-from registry.adapters.hub_server.incoming import Incoming
+from registry.adapters.hub_server.incoming import Incoming, sync_folder
 from registry.adapters.hub_server.naming import Kind, RepositoryName
 from registry.adapters.hub_server.problems import Conflict, RepositoryMissing
 from registry.adapters.hub_server.tokens import USER
@@ -78,6 +78,7 @@ class Repositories:
                 _build(building, Facts(private=private, created=int(time.time())))
                 target.parent.mkdir(parents=True, exist_ok=True)
                 building.rename(target)
+                sync_folder(target.parent)
             finally:
                 shutil.rmtree(building, ignore_errors=True)
 

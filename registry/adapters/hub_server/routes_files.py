@@ -24,8 +24,8 @@ class FileRoutes:
     def routes(self) -> list[Route]:
         """What is answered here."""
         return [
-            Route("/{owner}/{name}/resolve/{revision}/{path:path}", self.resolve),
             Route("/{kind:kind}/{owner}/{name}/resolve/{revision}/{path:path}", self.resolve),
+            Route("/{owner}/{name}/resolve/{revision}/{path:path}", self.resolve),
             Route("/lfs/content/{oid}", self.content),
         ]
 

@@ -12,7 +12,7 @@ import shutil
 import time
 from pathlib import Path
 
-from registry.adapters.hub_server.incoming import Incoming
+from registry.adapters.hub_server.incoming import Incoming, sync_folder
 from registry.adapters.hub_server.problems import Conflict, Differs, Full, Problem
 from registry.adapters.hub_server.settings import OBJECT_BYTES, PARTIAL_SECONDS
 
@@ -40,12 +40,13 @@ class BlobStore:
         self._objects = root / "objects"
         self.arrivals = root / "incoming"
         self._checked: dict[str, tuple[int, int, int]] = {}
-        for folder in (self._objects, self.arrivals):
+        for folder in (self.arrivals, *(self._objects / f"{number:02x}" for number in range(256))):
             folder.mkdir(parents=True, exist_ok=True)
+        sync_folder(self._objects)
 
     def path(self, oid: str) -> Path:
         """Where the object lies, or would lie."""
-        return self._objects / checked_oid(oid)[:2] / oid[2:4] / oid
+        return self._objects / checked_oid(oid)[:2] / oid
 
     def size(self, oid: str) -> int | None:
         """Bytes of the object, or None when it is not here."""
@@ -79,6 +80,7 @@ class BlobStore:
         if arrived.sha256 != checked_oid(oid):
             raise Differs(f"The bytes have the SHA-256 {arrived.sha256}, not {oid}.")
         arrived.settle(self.path(oid))
+        self.path(oid).chmod(0o444)
         self._checked[oid] = self._identity(oid)
 
     def partial(self, oid: str) -> Path:

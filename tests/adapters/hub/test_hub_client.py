@@ -137,6 +137,14 @@ def test_data_sets_are_apart_from_models(hub):
     assert not hub.api().repo_exists(repo)
 
 
+def test_a_data_set_may_be_named_like_a_part_of_an_address(hub):
+    for name in ("lab/resolve", "lab/tree"):
+        hub.api().create_repo(name, repo_type="dataset")
+        hub.api().upload_file(repo_id=name, repo_type="dataset", path_in_repo="resolve/x.bin", path_or_fileobj=LARGE)
+        came = hub.api().hf_hub_download(name, "resolve/x.bin", repo_type="dataset")
+        assert Path(came).read_bytes() == LARGE
+
+
 def test_the_tree_is_listed(hub, release):
     repo, commit = release
     api = hub.api()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import random
@@ -16,6 +17,7 @@ from huggingface_hub.errors import HfHubHTTPError
 from support.hub import PART_BYTES, HubProcess
 
 from registry.adapters.hub_server import history, trees
+from registry.adapters.hub_server.problems import is_full
 
 KILLS = 8
 
@@ -40,9 +42,8 @@ def contents(hub: HubProcess, repo: str, commit: str) -> dict[str, bytes]:
     git = pygit2.Repository(str(hub.root / "repositories/models" / f"{repo}.git"))
     found = {}
     for entry in trees.files(git, history.resolve(git, commit)):
-        oid = entry.pointer and entry.pointer.oid
-        object_path = hub.root / "objects" / oid[:2] / oid[2:4] / oid if oid else None
-        found[entry.path] = object_path.read_bytes() if object_path else trees.content(git, entry)
+        large = hub.object_path(entry.pointer.oid) if entry.pointer else None
+        found[entry.path] = large.read_bytes() if large else trees.content(git, entry)
     return found
 
 
@@ -185,6 +186,13 @@ def test_git_out_of_disk_is_told_as_such(hub_process):
         hub.api().upload_file(repo_id=repo, path_in_repo="x.txt", path_or_fileobj=payload(60, 2600).hex().encode())
     assert status_of(refused.value) == 507
     assert hub.api().model_info(repo).sha == before
+
+
+def test_a_full_disk_is_known_by_its_number_or_by_the_words_of_libgit2():
+    assert is_full(OSError(errno.ENOSPC, "any"))
+    assert is_full(OSError("failed to write out file: No space left on device"))
+    assert is_full(pygit2.GitError("could not write: File too large"))
+    assert not is_full(OSError(errno.EACCES, "Permission denied"))
 
 
 def status_of(error: BaseException | None) -> int | None:

@@ -32,7 +32,7 @@ import pytest
 PROCESS = Path(__file__).with_name("hub_process.py")
 ROOT = Path(__file__).resolve().parents[2]
 PART_BYTES = 128 * 1024
-PAGE = 20
+PAGE = 8
 
 _numbers = itertools.count(1)
 

@@ -189,6 +189,7 @@ def test_the_last_file_may_go(hub, repo):
     assert post(hub, repo, header(), file("x")).status == 200
 
 
+@pytest.mark.slow
 def test_a_file_too_large_for_git_is_refused(hub, repo):
     assert post(hub, repo, header(), file("x", bytes(10 * 2**20 + 1))).status == 413
     assert post(hub, repo, header(), file("x", bytes(11 * 2**20))).status == 413

@@ -19,7 +19,7 @@ from support.hub import PART_BYTES, HubProcess
 from registry.adapters.hub_server import history, trees
 from registry.adapters.hub_server.problems import is_full
 
-KILLS = 8
+KILLS = 6
 
 
 def payload(seed: int, size: int) -> bytes:

@@ -22,10 +22,18 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+@pytest.fixture(scope="module")
+def made() -> list[str]:
+    """The repository, once it is made."""
+    return []
+
+
 @pytest.fixture
-def repo(hub) -> str:
-    """An empty repository."""
-    return hub.new_repo()
+def repo(hub, made) -> str:
+    """A repository, one for all tests here: each sends bytes of its own."""
+    if not made:
+        made.append(hub.new_repo())
+    return made[0]
 
 
 def batch(

@@ -13,14 +13,24 @@ import pygit2
 import pytest
 from huggingface_hub import CommitOperationAdd
 from huggingface_hub.errors import EntryNotFoundError, RepositoryNotFoundError, RevisionNotFoundError
+from support.hub import PAGE
 
 LARGE = b"\0\1" * 5000
 
 
+@pytest.fixture(scope="module")
+def made() -> list[str]:
+    """The repository, once it is made."""
+    return []
+
+
 @pytest.fixture
-def repo(hub) -> str:
-    """A repository with a regular and a large file."""
+def repo(hub, made) -> str:
+    """A repository with a regular and a large file, one for all tests here; they leave these two alone."""
+    if made:
+        return made[0]
     name = hub.new_repo()
+    made.append(name)
     files = {"small.txt": b"small", "large.bin": LARGE}
     operations = [CommitOperationAdd(path_in_repo=path, path_or_fileobj=data) for path, data in files.items()]
     hub.api().create_commit(name, operations, commit_message="Files")
@@ -184,19 +194,22 @@ def test_git_itself_reads_the_repository(hub, repo):
 def test_lists_come_in_pages_of_one_revision(hub):
     repo = hub.new_repo()
     api = hub.api()
-    many = [CommitOperationAdd(path_in_repo=f"f/{number:03}", path_or_fileobj=b"%d" % number) for number in range(45)]
+    many = [
+        CommitOperationAdd(path_in_repo=f"f/{number:03}", path_or_fileobj=b"%d" % number)
+        for number in range(2 * PAGE + 2)
+    ]
     api.create_commit(repo, many, commit_message="Many")
     first = hub.request("GET", f"/api/models/{repo}/tree/main?recursive=True")
-    assert len(json.loads(first.body)) == 20
+    assert len(json.loads(first.body)) == PAGE
     link = re.fullmatch(r'<(.+)>; rel="next"', first.headers["Link"])[1]
     api.delete_folder("f", repo)
     second = hub.request("GET", link.removeprefix(hub.endpoint))
-    assert len(json.loads(second.body)) == 20  # of the commit that the first page was of
+    assert len(json.loads(second.body)) == PAGE  # of the commit that the first page was of
     commit = api.list_repo_commits(repo)[1].commit_id
-    assert len(list(api.list_repo_tree(repo, revision=commit, recursive=True))) == 47
-    for number in range(22):
+    assert len(list(api.list_repo_tree(repo, revision=commit, recursive=True))) == 2 * PAGE + 4
+    for number in range(PAGE):
         api.upload_file(repo_id=repo, path_in_repo="x", path_or_fileobj=b"%d" % number)
-    assert len(api.list_repo_commits(repo)) == 25
+    assert len(api.list_repo_commits(repo)) == PAGE + 3
     assert len(hub.faults.seen("/commits/main?cursor=")) == 1
 
 

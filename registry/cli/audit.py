@@ -81,9 +81,9 @@ def _auditor(name: Name | None, bundle: Path | None, weights: Path | None) -> It
     if name is None:
         raise click.UsageError("Give a NAME, or a bundle with --bundle.")
     archive = wiring.root()
-    known(name.stage, {one.partition("@")[0] for one in wiring.names()})
     with (
         progress("Auditing", None, in_bytes=True) as advance,
         auditing.auditor(archive, advance, weights=weights) as auditor,
     ):
+        known(name.stage, {*auditor.ledger.stages(), *wiring.pipeline(archive).stages()})
         yield name, auditor

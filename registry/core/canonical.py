@@ -41,14 +41,41 @@ def decode(data: bytes) -> Json:
     if len(data) > MAXIMUM_BYTES:
         raise MalformedRecord(f"A record of {len(data)} bytes is over the limit of {MAXIMUM_BYTES}.")
     try:
-        value: Json = json.loads(data.decode("utf-8"), object_pairs_hook=_without_duplicates, parse_float=_refuse_float)
+        value: Json = json.loads(
+            data.decode("utf-8"),
+            object_pairs_hook=_without_duplicates,
+            parse_float=_refuse_float,
+            parse_constant=_refuse_float,
+            parse_int=_parsed_integer,
+        )
     except RecursionError as error:
         raise MalformedRecord("A record is nested too deeply.") from error
     except ValueError as error:
         raise MalformedRecord(f"Not JSON: {str(error)[:200]}.") from error
-    if encode(value) != data:
+    if not _plainly_canonical(value, data) and encode(value) != data:
         raise MalformedRecord("The bytes are not in canonical form (key order, blanks or escapes differ).")
     return value
+
+
+def _plainly_canonical(value: Json, data: bytes) -> bool:
+    """A quick yes for plain ASCII: there the order of keys is that of their bytes, which the library knows."""
+    if not data.isascii() or _depth(value) > MAXIMUM_DEPTH:
+        return False
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return text.isascii() and text.encode("ascii") == data
+
+
+def _depth(value: Json) -> int:
+    """How deeply objects and lists are nested; a scalar is not."""
+    level: list[Json] = [value]
+    depth = -1
+    while level:
+        depth += 1
+        inner: list[Json] = []
+        for one in level:
+            inner += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+        level = [one for one in inner if isinstance(one, dict | list)] or ([None] if inner else [])
+    return depth
 
 
 def _ordered(value: Json, *, depth: int) -> Json:
@@ -88,6 +115,10 @@ def _without_duplicates(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     if len(unique) != len(pairs):
         raise ValueError("a key stands twice in one object")
     return unique
+
+
+def _parsed_integer(text: str) -> int:
+    return _bounded(int(text))
 
 
 def _refuse_float(text: str) -> Json:

@@ -29,7 +29,9 @@ class Algorithm(StrEnum):
     MD5 = "md5"
 
 
-_HEX_LENGTH = {Algorithm.SHA256: 64, Algorithm.BLAKE3: 64, Algorithm.GIT: 40, Algorithm.MD5: 32}
+_LENGTHS = {Algorithm.SHA256: 64, Algorithm.BLAKE3: 64, Algorithm.GIT: 40, Algorithm.MD5: 32}
+_HEX = {algorithm: re.compile(rf"[0-9a-f]{{{length}}}") for algorithm, length in _LENGTHS.items()}
+_ALGORITHMS = {algorithm.value: algorithm for algorithm in Algorithm}
 PAGE_FILES = 16
 _SPELLING = re.compile(r"([a-z0-9]+):([0-9a-f]+)(\.dir)?")
 
@@ -42,7 +44,7 @@ class Digest:
     hex: str
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(rf"[0-9a-f]{{{_HEX_LENGTH[self.algorithm]}}}", self.hex):
+        if not _HEX[self.algorithm].fullmatch(self.hex):
             raise MalformedRecord(f"{self.hex!r} is not the hex form of a {self.algorithm} digest.")
 
     def __str__(self) -> str:
@@ -57,9 +59,10 @@ class Digest:
     def parse(cls, text: object) -> Self:
         """Read ``algorithm:hex``. Raises ``MalformedRecord`` for anything else."""
         match = _SPELLING.fullmatch(text) if isinstance(text, str) else None
-        if match is None or match[3] or match[1] not in set(Algorithm):
+        algorithm = None if match is None or match[3] else _ALGORITHMS.get(match[1])
+        if match is None or algorithm is None:
             raise MalformedRecord(f"{text!r} is not a digest; write it as 'sha256:' and 64 hex digits.")
-        return cls(Algorithm(match[1]), match[2])
+        return cls(algorithm, match[2])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)

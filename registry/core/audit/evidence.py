@@ -119,6 +119,7 @@ class Evidence:
     ``surveyed`` is by tree and ``leaves`` by tensor root, with the error where a table does not hold. ``git`` and
     ``additions`` (record path → commit that added it) are None where no repository was consulted; ``precedes`` says
     whether a commit is an ancestor of another or the same; ``sealed`` when a forecast was there for the first time.
+    ``imported`` is for the rules themselves: what was read of an environment once.
     """
 
     ledger: Ledger
@@ -137,6 +138,7 @@ class Evidence:
     custody: Mapping[Digest, Custody] = field(default_factory=dict)
     copies: Mapping[Digest, tuple[Copy, ...]] = field(default_factory=dict)
     altered: tuple[str, ...] = ()
+    imported: dict[Digest, Mapping[str, str]] = field(default_factory=dict)
 
     def part(self, output: Output, path: str) -> Digest | None:
         """The digest of a file or folder of an output; None when the record has none or its table does not hold."""

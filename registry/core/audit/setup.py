@@ -15,7 +15,7 @@ from registry.core.audit.code import LOCK
 from registry.core.audit.edges import Edge, Kind, Place, State
 from registry.core.audit.evidence import Evidence, Node
 from registry.core.canonical import Json
-from registry.core.digests import Digest, sha256
+from registry.core.digests import sha256
 from registry.core.findings import Finding, Trouble
 from registry.core.records import Environment, Execution
 from registry.errors import ReckonError
@@ -32,7 +32,13 @@ def edges(node: Node, evidence: Evidence) -> Iterator[Edge]:
     machines: list[Finding] = []
     for digest, execution in node.executions[:_MOST]:
         found = evidence.ledger.environments.get(execution.environment) if execution.environment else None
-        findings += _imported(environment, node, (digest, found), pins)
+        if found is None or execution.environment is None:
+            text = f"The execution {digest.short} has no environment on record."
+            findings.append(environment.finding(Trouble.MISSING, text))
+        else:
+            if execution.environment not in evidence.imported:
+                evidence.imported[execution.environment] = _versions(found)
+            findings += _imported(environment, node, evidence.imported[execution.environment], pins)
         machines += _machine(hardware, node, execution, found)
     locked = f"{len(pins)} pins of the lock agree" if pins else "the lock was not at hand"
     yield environment.edge(State.CLAIMED, f"as the run told it; {locked}", findings)
@@ -63,24 +69,20 @@ def _parsed(lock: bytes) -> Mapping[str, str]:
     return {normal(name): version for name, version in _PIN.findall(lock.decode("utf-8", "replace"))}
 
 
-def _imported(
-    place: Place, node: Node, told: tuple[Digest, Environment | None], pins: Mapping[str, str]
-) -> Iterator[Finding]:
-    execution, environment = told
-    if environment is None:
-        text = f"The execution {execution.short} has no environment on record."
-        yield place.finding(Trouble.MISSING, text)
-        return
-    asked = node.recipe.determinism if node.recipe else {}
-    for one in environment.distributions:
-        name, version = normal(str(one.get("name"))), str(one.get("version"))
-        if pins.get(name, version) != version:
-            text = f"{name} {version} was imported; the lock pins {pins[name]}."
-            yield place.finding(Trouble.SETUP, text, pins[name], version)
-        wanted = asked.get(name)
-        if isinstance(wanted, str) and wanted != version:
-            text = f"{name} {version} was imported; the recipe's determinism names {wanted}."
-            yield place.finding(Trouble.SETUP, text, wanted, version)
+def _versions(environment: Environment) -> Mapping[str, str]:
+    return {normal(str(one.get("name"))): str(one.get("version")) for one in environment.distributions}
+
+
+def _imported(place: Place, node: Node, told: Mapping[str, str], pins: Mapping[str, str]) -> Iterator[Finding]:
+    """What was imported in another version than the lock pins, or than the recipe's determinism names."""
+    for name in sorted(name for name, version in told.items() if pins.get(name, version) != version):
+        text = f"{name} {told[name]} was imported; the lock pins {pins[name]}."
+        yield place.finding(Trouble.SETUP, text, pins[name], told[name])
+    for name, wanted in (node.recipe.determinism if node.recipe else {}).items():
+        found = told.get(normal(name))
+        if isinstance(wanted, str) and found is not None and found != wanted:
+            text = f"{name} {found} was imported; the recipe's determinism names {wanted}."
+            yield place.finding(Trouble.SETUP, text, wanted, found)
 
 
 def _machine(place: Place, node: Node, execution: Execution, environment: Environment | None) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ from registry.cli.ordered import RunType, StepsType, as_facts, proven
 from registry.cli.render import Cell, Fields, Mark, Table, Tone, View, conclude, emit
 from registry.workflows.order import PhaseShares, SegmentOrder
 
-_COLUMNS = ("component", "weight", "in a block", "drawn", "of", "turns")
+_COLUMNS = ("component", "weight", "in a block", "drawn", "sequences", "turns")
 
 
 @click.command(epilog=example("reckon order hero", "reckon order rung/d48 --prove 1:50"))

@@ -109,6 +109,13 @@ class OrderWitness:
         if wanted is not None and chain.previous != wanted:
             whose = "its facts" if after == 0 else "its parent's last step"
             yield self._fact("beginning", wanted, chain.previous, f"the digest of {whose} is {wanted}")
+        if after == 0 and chain.previous != wanted:
+            others = suspects(self.order.facts, self.streams)
+            instead = next((one for one in others if one.order.facts.genesis == chain.previous), None)
+            if instead is not None:
+                own = named_facts(self.order.facts)[instead.name]
+                why = f"it began with the {instead.name} {_said(instead.value)}"
+                yield self._fact(instead.name, instead.value, own, why)
 
     def _before(self, step: int) -> str:
         """The recorded digest before a step; where the segment begins, that of its parent, or of the facts."""

@@ -16,9 +16,10 @@ from registry.core.order import Order
 from registry.core.orderfacts import OrderFacts
 from registry.errors import ReckonError
 
-MOST_SEEDS: Final = 256
+MOST_SEEDS: Final = 64
 MOST_ARRANGEMENTS: Final = 720
-SIZES: Final = tuple(sorted({factor * 2**power for power in range(15) for factor in (1, 3, 5)}))
+NEAR: Final = 16
+SIZES: Final = tuple(sorted({factor * 2**power for power in range(15) for factor in (1, 3)}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,12 +68,20 @@ def _changes(facts: OrderFacts, streams: Mapping[str, int]) -> Iterator[tuple[st
         yield "weights", {"phases": phases}
     for seed in range(MOST_SEEDS):
         yield "seed", {"seed": seed}
-    for size in SIZES:
-        yield "block size", {"block": size}
+    for size in _near(facts.sequence_tokens):
         yield "sequence length", _cut(facts, streams, size)
+    for size in _near(facts.block):
+        yield "block size", {"block": size}
+    for size in _near(facts.batch):
         yield "batch size", {"batch": size}
+    for size in SIZES:
         yield "shuffle block", {"shuffle": replace(facts.shuffle, io_block_sequences=size)}
         yield "shuffle window", {"shuffle": replace(facts.shuffle, window_blocks=size)}
+
+
+def _near(own: int) -> Iterator[int]:
+    """Sizes that are not many times smaller or larger."""
+    return (size for size in SIZES if own <= size * NEAR and size <= own * NEAR)
 
 
 def _order(facts: OrderFacts, changes: dict[str, object]) -> Order:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from support import toy as toys
 from support.toy import Toy
+
+if TYPE_CHECKING:
+    from support.charted import Charted
 
 
 @pytest.fixture
@@ -40,3 +44,21 @@ def at_sea(sailed: Toy, monkeypatch: pytest.MonkeyPatch) -> Toy:
     monkeypatch.setattr(wiring, "host", lambda: sailed.host)
     monkeypatch.setattr(wiring, "observer", toys.observer)
     return sailed
+
+
+@pytest.fixture(scope="session")
+def charted_once(tmp_path_factory: pytest.TempPathFactory) -> Charted:
+    """The archive that :func:`charted` copies. Not to be changed."""
+    from support import charted as charts
+
+    return charts.build(tmp_path_factory.mktemp("charts") / "charted")
+
+
+@pytest.fixture
+def charted(charted_once: Charted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Charted:
+    """An archive with a real data order, recorded, with its cache and remote. ``reckon`` is called in it."""
+    from support import charted as charts
+
+    chart = charts.copy(charted_once, tmp_path / "charted")
+    monkeypatch.chdir(chart.root)
+    return chart

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from registry.core import runlog
+from registry.core import canonical, runlog
 from registry.core.canonical import Json
 from registry.core.codec import record_bytes
 from registry.core.digests import Digest
@@ -19,11 +19,13 @@ from registry.core.forecast import Forecast, forecast_record
 from registry.core.ledger import Ledger
 from registry.core.names import dvc_stage
 from registry.core.openings import Opening, opening_of
-from registry.core.records import Environment, Execution, Outcome, Product
+from registry.core.records import Environment, Execution, Outcome, Product, Recipe
 from registry.core.runlog import RunLog
 from registry.errors import DoesNotHold
 from registry.observing import Workshop
 from registry.ports import Attempts, Openings, RecordStore, TableStore
+
+NOT_AS_DECLARED = "NotAsDeclared"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,13 +66,13 @@ class Recorder:
 
         ``status`` is the exit status of the stage's process. Raises ``DoesNotHold`` when a stage that says it is done
         left no complete run log, ran with other settings than declared, or saw its inputs or code change while it
-        ran; its attempts are recorded as failed.
+        ran; its attempts are recorded as failed. An attempt before any opening was run by hand and is none of ours.
         """
         logs = [log for log in self.attempts.of_stage(stage) if not self.attempts.alive(log)]
-        fresh = [log for log in logs if log.started.attempt not in ledger.attempts(stage)]
+        fresh = [log for log in logs if log.started.attempt not in ledger.attempts(stage) and self._opened(log)]
         done = fresh[-1] if status == 0 and fresh and _completed(fresh[-1]) else None
         earlier = [(log, _unfinished(log)) for log in fresh if log is not done]
-        written = [self._execution(log, outcome, None) for log, outcome in earlier]
+        written = [self._execution(log, outcome, None, cause=self._strayed(log)) for log, outcome in earlier]
         if status == 0 and done is None:
             raise DoesNotHold(
                 f"The stage {stage} ended with status 0 but left no complete run log that is not yet recorded.",
@@ -85,10 +87,11 @@ class Recorder:
     def _complete(self, log: RunLog) -> tuple[Product, tuple[Digest, Execution]]:
         stage = log.started.stage
         opening = self._opening(log)
-        complaint = self._complaint(log, opening)
+        complaint = self._strayed(log) or self._complaint(log, opening)
         if complaint is not None:
-            self._execution(log, Outcome.FAILED, None, cause={"error": "NotAsDeclared", "message": complaint})
-            raise DoesNotHold(complaint, remedy=f"Run 'dvc repro {dvc_stage(stage)}' again and leave its inputs alone.")
+            self._execution(log, Outcome.FAILED, None, cause=complaint)
+            remedy = f"Run 'dvc repro {dvc_stage(stage)}' again and leave its inputs alone."
+            raise DoesNotHold(str(complaint["message"]), remedy=remedy)
         observed = self.workshop.product(stage, opening.recipe)
         for tree in observed.trees:
             self.tables.put_files(tree)
@@ -104,23 +107,39 @@ class Recorder:
             data = self.workshop.disk.read(f"{product.outputs[0].path}/forecast.json")
             self.records.put(Forecast.KIND, record_bytes(forecast_record(data)))
 
-    def _complaint(self, log: RunLog, opening: Opening) -> str | None:
-        """Why a completed attempt is not an attempt of its recipe, or None."""
+    def _complaint(self, log: RunLog, opening: Opening) -> Mapping[str, Json] | None:
+        """Why a completed attempt is no attempt of its recipe any more, or None."""
         stage = log.started.stage
         recipe = self.workshop.recipe(stage)
-        if self.records.put(recipe.kind, record_bytes(recipe)) != opening.recipe:
-            return f"The inputs, settings or code of {stage} changed while it ran."
-        if dict(log.started.settings) != dict(recipe.config):
-            return f"The stage {stage} ran with other settings than dvc.yaml and params.yaml declare."
         told = log.started.determinism
         differing = sorted(key for key, value in recipe.determinism.items() if told.get(key) != value)
-        if differing:
-            return f"The stage {stage} ran with other determinism settings than declared: {', '.join(differing)}."
-        return None
+        if self.records.put(recipe.kind, record_bytes(recipe)) != opening.recipe:
+            message = f"The inputs, settings or code of {stage} changed while it ran."
+        elif differing:
+            message = f"The stage {stage} ran with other determinism settings than declared: {', '.join(differing)}."
+        else:
+            return None
+        return {"error": NOT_AS_DECLARED, "message": message}
+
+    def _strayed(self, log: RunLog) -> Mapping[str, Json] | None:
+        """The cause of failure of an attempt that ran with other settings than its opening asked for, or None."""
+        asked = Recipe.from_json(canonical.decode(self.records.get(Recipe.KIND, self._opening(log).recipe)))
+        if dict(log.started.settings) == dict(asked.config):
+            return None
+        message = f"The stage {log.started.stage} ran with other settings than dvc.yaml and params.yaml declare."
+        return {"error": NOT_AS_DECLARED, "message": message}
+
+    def _opened(self, log: RunLog) -> Opening | None:
+        return opening_of(log.started.time, self.openings.of_stage(log.started.stage))
 
     def _opening(self, log: RunLog) -> Opening:
-        openings = self.openings.of_stage(log.started.stage)
-        return opening_of(log.started.time, openings) or self.begin(log.started.stage, None)
+        opening = self._opened(log)
+        if opening is None:
+            raise DoesNotHold(
+                f"The attempt {log.started.attempt} of {log.started.stage} was begun without 'reckon record --begin'.",
+                remedy=f"Run 'dvc repro {dvc_stage(log.started.stage)}'.",
+            )
+        return opening
 
     def _execution(
         self, log: RunLog, outcome: Outcome, product: Digest | None, cause: Mapping[str, Json] | None = None

@@ -330,11 +330,12 @@ def test_an_attempt_is_told_with_the_commit_that_it_began_at(world: World) -> No
     assert [one.revision.commit for one in world.executions] == ["c" * 40, "e" * 40]
 
 
-def test_an_attempt_without_an_opening_is_still_told(world: World) -> None:
+def test_an_attempt_by_hand_is_none_of_ours(world: World) -> None:
     world.told(world.finished())
     world.makes()
-    world.record()
-    assert [one.outcome for one in world.executions] == [Outcome.COMPLETE]
+    with pytest.raises(DoesNotHold, match="no complete run log"):
+        world.record()
+    assert not world.executions
 
 
 def test_what_was_told_on_the_way_is_in_the_record(world: World) -> None:

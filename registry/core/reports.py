@@ -139,7 +139,7 @@ def report_of(told: Told, history: History | None) -> ExecutionReport:
 
 def flat(value: Json, prefix: str = "") -> Iterator[tuple[str, str]]:
     """The leaves of a JSON value as (``a.b``, text); a list is one leaf, written as JSON."""
-    if isinstance(value, Mapping) and value:
+    if isinstance(value, Mapping) and (value or not prefix):
         for key in sorted(value):
             yield from flat(value[key], f"{prefix}.{key}" if prefix else key)
     elif isinstance(value, str):

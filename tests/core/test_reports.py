@@ -133,3 +133,4 @@ def test_the_digest_follows_everything_that_is_shown():
 
 def test_an_empty_object_is_a_leaf_of_its_own():
     assert dict(flat({"a": {}, "b": {"c": True}})) == {"a": "{}", "b.c": "true"}
+    assert dict(flat({})) == {}

@@ -43,6 +43,7 @@ from registry.observing import Workshop
 from registry.workflows.record import Recorder
 
 RUNGS = ("a", "b", "c")
+WANDB = "wandb/offline-run-ship/run-ship.wandb"
 LADDER = ("data", "words", "stream/code", "stream/prose", *(f"rung/{name}" for name in RUNGS), "forecast")
 HERO = ("hero/1", "hero/2", "handoff")
 PARAMS = """\
@@ -100,11 +101,12 @@ def pipeline() -> dict[str, object]:
 
 @dataclass(kw_only=True)
 class Shipyard:
-    """The archive at ``root``. ``host`` is who the next stage runs on."""
+    """The archive at ``root``. ``host`` is who the next stage runs on; with ``tracked`` its run log points to W&B."""
 
     root: Path
     host: FakeHost = field(default_factory=FakeHost)
     attempts: int = 0
+    tracked: bool = False
 
     def write(self, path: str, data: str | bytes) -> None:
         """Put a file into the working tree."""
@@ -243,6 +245,9 @@ class Voyage:
         kind, _, item = self.stage.partition("/")
         self._tell(self._started())
         self._tell(self._environment())
+        if self.yard.tracked:
+            state = runlog.TrackerState.OFFLINE
+            self._tell(runlog.Tracker(system="wandb", state=state, run_id="ship", location=WANDB, reason=None))
         shutil.rmtree(self.yard.root / f"artifacts/{self.stage}", ignore_errors=True)
         step = getattr(self, f"_{kind}")(item)
         done = runlog.Outcome.COMPLETE

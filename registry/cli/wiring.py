@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from registry.adapters.pipeline import DvcPipeline
     from registry.core.canonical import Json
     from registry.core.digests import Digest
+    from registry.core.happened import Happened
+    from registry.core.incidents import Incidents
     from registry.core.ledger import Ledger
     from registry.core.pointers import Pointers
     from registry.observing import Workshop
@@ -200,11 +202,30 @@ def raw(store: RecordStore, kinds: Iterable[str]) -> Iterator[tuple[str, Digest,
                 yield kind, digest, error
 
 
+def incidents(store: RecordStore, known: Ledger) -> Incidents:
+    """All incidents: those that people wrote down, and those that executions of ``known`` tell."""
+    from registry.core.incidents import Incident, Incidents
+
+    return Incidents.build(((digest, data) for _, digest, data in raw(store, (Incident.KIND,))), known)
+
+
+def happened(archive: Path, known: Ledger) -> Happened:
+    """What incidents say of every product of ``known``."""
+    from registry.core.happened import happened as gather
+    from registry.core.lineage import Lineage
+
+    files = table_store(archive).get_files
+    return gather(known, Lineage(known, files), files, incidents(record_store(archive), known))
+
+
 def shower(archive: Path) -> Shower:
     """The workflow that looks up records."""
     from registry.workflows.show import Shower
 
-    return Shower(records=record_store(archive), tables=table_store(archive), ledger=ledger(archive))
+    known = ledger(archive)
+    return Shower(
+        records=record_store(archive), tables=table_store(archive), ledger=known, happened=happened(archive, known)
+    )
 
 
 def grower(archive: Path) -> Grower:
@@ -213,7 +234,8 @@ def grower(archive: Path) -> Grower:
     from registry.workflows.tree import Grower
 
     known = ledger(archive)
-    return Grower(ledger=known, lineage=Lineage(known, table_store(archive).get_files))
+    lineage = Lineage(known, table_store(archive).get_files)
+    return Grower(ledger=known, lineage=lineage, happened=happened(archive, known))
 
 
 def surveyor(archive: Path) -> Surveyor:
@@ -221,7 +243,11 @@ def surveyor(archive: Path) -> Surveyor:
     from registry.workflows.status import Surveyor
 
     return Surveyor(
-        workshop=workshop(archive), attempts=attempts(archive), tables=table_store(archive), ledger=ledger(archive)
+        workshop=workshop(archive),
+        attempts=attempts(archive),
+        openings=openings(archive),
+        tables=table_store(archive),
+        ledger=ledger(archive),
     )
 
 

@@ -13,13 +13,14 @@ from functools import lru_cache
 from registry.core.comparison import Change, Part, recipe_changes
 from registry.core.digests import Digest, FileEntry
 from registry.core.ledger import Ledger
+from registry.core.openings import opening_of
 from registry.core.records import Execution, Outcome, Product
 from registry.core.resolving import folder_in, relative
 from registry.core.runlog import RunLog
 from registry.core.standing import Standing, standing
 from registry.errors import ReckonError
 from registry.observing import Workshop
-from registry.ports import Attempts, Bytes, TableStore
+from registry.ports import Attempts, Bytes, Openings, TableStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +57,7 @@ class Surveyor:
 
     workshop: Workshop
     attempts: Attempts
+    openings: Openings
     tables: TableStore
     ledger: Ledger
 
@@ -116,9 +118,13 @@ class Surveyor:
                 yield output.path
 
     def _open_attempts(self, stage: str) -> tuple[str | None, tuple[str, ...], str | None]:
-        """The attempt that runs, those that ended without a record, and why the run logs cannot be read."""
+        """The attempt that runs, those that ended without a record, and why the run logs cannot be read.
+
+        Attempts before any opening were run by hand: nobody asked for a record of them.
+        """
         try:
-            logs = self.attempts.of_stage(stage)
+            openings = self.openings.of_stage(stage)
+            logs = [log for log in self.attempts.of_stage(stage) if opening_of(log.started.time, openings)]
         except ReckonError as error:
             return None, (), error.message
         fresh = [log for log in logs if log.started.attempt not in self.ledger.attempts(stage)]

@@ -10,6 +10,7 @@ from support import toy as toys
 from support.toy import Toy
 
 from registry.adapters.attempts import RunFolder
+from registry.adapters.openings import OpeningFolder
 from registry.core.comparison import Part
 from registry.core.ledger import Ledger
 from registry.core.records import Outcome
@@ -21,6 +22,7 @@ def states(toy: Toy, ledger: Ledger | None = None) -> dict[str, StageState]:
     surveyor = Surveyor(
         workshop=toy.workshop,
         attempts=RunFolder(toy.root / "artifacts/runs"),
+        openings=OpeningFolder(toy.root / "artifacts/runs"),
         tables=toy.tables,
         ledger=ledger or toy.ledger,
     )
@@ -118,6 +120,7 @@ def test_a_running_stage_is_told(sailed: Toy) -> None:
     surveyor = Surveyor(
         workshop=sailed.workshop,
         attempts=RunFolder(sailed.root / "artifacts/runs"),
+        openings=OpeningFolder(sailed.root / "artifacts/runs"),
         tables=sailed.tables,
         ledger=sailed.ledger,
     )

@@ -17,6 +17,8 @@ from registry.cli.words import full_option
 from registry.core.names import Name, known
 
 if TYPE_CHECKING:
+    from registry.core.audit.edges import Edge
+    from registry.core.audit.judging import Audit
     from registry.workflows.audit import Auditor
 
 _BYTES, _RECORDS = "bytes", "records"
@@ -63,10 +65,16 @@ def command(
             emit(facts(audit), *views(audit, how["full"]), as_json=how["as_json"])
             conclude(holds=audit.holds)
             return
-        edges = {edge.id: edge for edge in audit.edges}
-        edge = edges[known(explain, edges)]
+        edge = _edge(explain, audit)
         emit(edge_facts(edge, evidence), *explanation(edge, evidence, bundle), as_json=how["as_json"])
         conclude(holds=edge.holds)
+
+
+def _edge(text: str, audit: Audit) -> Edge:
+    """The edge of that id, or the only one whose id begins so. Raises ``UnknownName`` with the nearest ones."""
+    edges = {edge.id: edge for edge in audit.edges}
+    begun = [edge for name, edge in edges.items() if name.startswith(text)]
+    return begun[0] if len(begun) == 1 else edges[known(text, edges)]
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from registry.core.audit.code import LOCK, PARAMS
 from registry.core.audit.edges import Edge, Kind
 from registry.core.audit.evidence import FORECAST, HISTORY, ORDER, TRANSCRIPT, Evidence, Node
 from registry.core.digests import Digest
-from registry.core.lineage import Artifact
+from registry.core.lineage import Artifact, Role
 from registry.core.records import Output, Revision
 from registry.core.resolving import root_of
 
@@ -90,7 +90,8 @@ def _recipe(case: _Case) -> Iterator[Step]:
 def _parent(case: _Case) -> Iterator[Step]:
     yield from _facts(case, "parent")
     for link in case.node.links:
-        if link.name == case.edge.target and isinstance(link.source, Artifact):
+        parent = link.role is Role.PARENT and link.name == case.edge.target
+        if parent and isinstance(link.source, Artifact):
             yield Step(command=f"reckon root {_path(link.source.output.path)}", expected=f"{link.digest}")
 
 
@@ -149,7 +150,7 @@ def _hypothesis(case: _Case) -> Iterator[Step]:
 
 def _input(case: _Case) -> Iterator[Step]:
     for link in case.node.links:
-        if link.name != case.edge.target:
+        if link.name != case.edge.target or link.role is not Role.INPUT:
             continue
         recipe = f"manifests/recipes/{case.node.product.recipe.hex}.json"
         yield Step(command=f"grep -o {_digest(link.digest)} {recipe}", expected="the recipe names it")

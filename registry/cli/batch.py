@@ -9,7 +9,7 @@ import click
 from registry.cli import charting, wiring
 from registry.cli.options import example, json_option
 from registry.cli.ordered import RunType, as_facts, proven
-from registry.cli.render import Cell, Table, View, conclude, emit
+from registry.cli.render import Cell, Mark, Table, Tone, View, conclude, emit
 from registry.cli.words import count, cut, full_option
 from registry.workflows.batch import Batch
 
@@ -33,8 +33,10 @@ def command(run: str, step: int, prove: bool, full: bool, as_json: bool) -> None
     batch = charting.batcher(archive).batch(run, step)
     proof = charting.orderly(archive).prove(run, range(step, step + 1)) if prove else None
     shown = [] if proof is None else list(proven(proof))
-    facts = {**_facts(batch), "proof": None if proof is None else as_facts(proof)}
-    emit(facts, *_views(batch, full), *shown, as_json=as_json)
+    known = wiring.incidents(wiring.record_store(archive), wiring.ledger(archive)).at(batch.stage, step)
+    facts = {**_facts(batch), "incidents": known, "proof": None if proof is None else as_facts(proof)}
+    happened = [Mark(f"{event.label}: {event.text}", Tone.DOUBT) for event in known]
+    emit(facts, *_views(batch, full), *happened, *shown, as_json=as_json)
     conclude(holds=proof is None or proof.holds)
 
 

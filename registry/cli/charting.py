@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from registry.core.digests import FileEntry
     from registry.core.records import Output
     from registry.workflows.batch import Batcher
+    from registry.workflows.incident import Annotator
     from registry.workflows.order import Orderly
     from registry.workflows.seen import Finder
 
@@ -65,6 +66,19 @@ def orderly(archive: Path) -> Orderly:
     from registry.workflows.order import Orderly
 
     return Orderly(navigator=navigator(archive), disk=wiring.disk(archive), streams=TokenStreams(archive))
+
+
+def annotator(archive: Path) -> Annotator:
+    """The workflow that writes incidents down."""
+    from registry.workflows.incident import Annotator
+
+    return Annotator(
+        records=wiring.record_store(archive),
+        tables=wiring.table_store(archive),
+        ledger=wiring.ledger(archive),
+        host=wiring.host(),
+        stages=tuple(wiring.pipeline(archive).stages()),
+    )
 
 
 def runs() -> list[str]:

@@ -31,6 +31,7 @@ def _artifact(shown: ShownArtifact, full: bool) -> Iterator[View]:
         yield from _recipe(shown.recipe, str(shown.product.recipe), full)
     yield from _executions(shown, full)
     yield from _trackers(shown, full)
+    yield from _happened(shown, full)
 
 
 def _identity(output: Output, shown: ShownArtifact) -> dict[str, Cell]:
@@ -131,6 +132,17 @@ def _trackers(shown: ShownArtifact, full: bool) -> Iterator[View]:
     if rows:
         columns = ("attempt", "system", "state", "run", "where", "reason")
         yield Table(title="trackers", columns=columns, rows=cut(rows, full))
+
+
+def _happened(shown: ShownArtifact, full: bool) -> Iterator[View]:
+    rows: list[Sequence[Cell]] = [
+        (event.time[:19] + "Z", event.about, Mark(event.incident, Tone.DOUBT), event.steps, event.text)
+        for event in shown.incidents
+    ]
+    if rows:
+        yield Table(title="incidents", columns=("when", "about", "kind", "steps", "text"), rows=cut(rows, full))
+    for taint in shown.taints:
+        yield Mark(f"Tainted: {' → '.join(taint.via)}: {taint.text}", Tone.BAD)
 
 
 def _files(shown: ShownFiles, full: bool) -> Iterator[View]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import click
 
 from registry.cli import wiring
@@ -44,6 +46,15 @@ def _label(branch: Branch, full: bool) -> Mark | str:
         f"steps {branch.steps}" if branch.steps else "",
         branch.mark.value,
         f"({branch.note})" if branch.note else "",
+        *_happened(branch),
     ]
     text = "  ".join(word for word in words if word)
-    return Mark(text, Tone.BAD) if branch.mark is Known.MISSING else text
+    if branch.mark is Known.MISSING or branch.taints:
+        return Mark(text, Tone.BAD)
+    return Mark(text, Tone.DOUBT) if branch.incidents else text
+
+
+def _happened(branch: Branch) -> Iterator[str]:
+    """Incidents with their steps, and where taints come from."""
+    yield from dict.fromkeys(f"[{event.label}]" for event in branch.incidents)
+    yield from dict.fromkeys(f"[tainted by {taint.via[0]}]" for taint in branch.taints if len(taint.via) > 1)

@@ -11,6 +11,7 @@ from registry.core import canonical
 from registry.core.canonical import Json
 from registry.core.codec import Record, record_bytes
 from registry.core.forecast import Forecast
+from registry.core.incidents import Incident
 from registry.core.pointers import Pointer
 from registry.core.records import Environment, Execution, Product, Recipe
 from registry.core.withheld import Withheld
@@ -24,6 +25,7 @@ READERS: Mapping[str, Callable[[Json], Record]] = {
     Pointer.KIND: Pointer.from_json,
     Forecast.KIND: Forecast.from_json,
     Withheld.KIND: Withheld.from_json,
+    Incident.KIND: Incident.from_json,
 }
 
 

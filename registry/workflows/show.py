@@ -6,12 +6,14 @@ Reads records and tables only. Refuses names and digests that nothing is known u
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from registry.core import kinds
 from registry.core.canonical import Json
 from registry.core.codec import Record
 from registry.core.digests import Digest, FileEntry
+from registry.core.happened import Happened, Taint
+from registry.core.incidents import Event
 from registry.core.ledger import Ledger, Witnesses
 from registry.core.names import Name
 from registry.core.pointers import Pointer
@@ -36,6 +38,8 @@ class ShownArtifact:
     witnesses: tuple[Witnesses, ...]
     standing: Standing
     pointers: tuple[Pointer, ...]
+    incidents: tuple[Event, ...]
+    taints: tuple[Taint, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +73,7 @@ class Shower:
     records: RecordStore
     tables: TableStore
     ledger: Ledger
+    happened: Happened = field(default_factory=Happened)
 
     def show(self, reference: Reference) -> Shown:
         """What is known under a name or digest. Raises ``UnknownName``, or ``DoesNotHold`` for damaged records."""
@@ -113,6 +118,8 @@ class Shower:
             witnesses=self.ledger.witnesses(product.recipe),
             standing=standing(agreeing, {one.attempt: one for _, one in executions}),
             pointers=tuple(pointer for pointer in self._pointers() if pointer.execution in named),
+            incidents=self.happened.events_of(product_digest, output),
+            taints=self.happened.taints_of(product_digest, output),
         )
 
     def _files(self, held: Held, path: str) -> ShownFiles:
@@ -173,6 +180,8 @@ def facts(shown: Shown) -> Mapping[str, Json]:
         "replayed_steps": shown.standing.replayed_steps,
         "total_steps": shown.standing.total_steps,
         "pointers": [pointer.to_json() for pointer in shown.pointers],
+        "incidents": [event.to_json() for event in shown.incidents],
+        "taints": [taint.to_json() for taint in shown.taints],
     }
 
 

@@ -7,10 +7,12 @@ afterwards. Refuses lineages that lead back to themselves.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from registry.core.digests import Digest
+from registry.core.happened import Happened, Taint
+from registry.core.incidents import Event
 from registry.core.ledger import Ledger
 from registry.core.lineage import Artifact, Lineage, Link, Missing, Role
 from registry.core.resolving import Held
@@ -39,6 +41,8 @@ class Branch:
     mark: Mark
     note: str | None
     branches: tuple[Branch, ...]
+    incidents: tuple[Event, ...] = ()
+    taints: tuple[Taint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +51,7 @@ class Grower:
 
     ledger: Ledger
     lineage: Lineage
+    happened: Happened = field(default_factory=Happened)
 
     def upwards(self, held: Held) -> Branch:
         """What the artifact was made from. Raises ``DoesNotHold`` when it descends from itself."""
@@ -90,6 +95,8 @@ class Grower:
             mark=Mark.CLAIMED,
             note=note,
             branches=branches,
+            incidents=self.happened.events_of(artifact.product, artifact.output),
+            taints=self.happened.taints_of(artifact.product, artifact.output),
         )
 
     def _steps(self, artifact: Artifact) -> Iterator[str]:

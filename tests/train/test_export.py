@@ -21,8 +21,10 @@ import numpy as np
 import pytest
 import yaml
 from safetensors.numpy import load_file
+from support import pocket
 from support.mixtral_reference import Reference
-from support.wheelhouse import lay, shard_settings, toy_pins, toy_wheels, tree
+from support.pocket import POSITIONS, VOCABULARY
+from support.wheelhouse import tree
 
 from registry.core import runlog
 from registry.core.agreement import Agreed
@@ -33,13 +35,12 @@ from registry.core.safetensors import PREFIX_BYTES, parse_header
 from registry.core.tensors import TensorSpec
 from registry.core.transcript import Line
 from registry.errors import DoesNotHold, Refused
-from train import corpus, shards, tensorfile, tokenizer, tokens
 from train import export as stage
+from train import tensorfile
 from train.files import write_json
 from train.plan import Plan, segment_plan
 from train.proof import Parent
 
-POSITIONS, VOCABULARY = 16, 320
 SETTINGS: dict[str, Json] = {"source": "hero/2", "dtype": "float32", "shard_bytes": 60_000}
 PROMPTS = {"sentence": "the loss of a step", "code": "def f(x):\n    return x", "blanks": "a  b", "symbols": "∑∫ é"}
 # Logits lie within ±6. Both sides sum in other orders, one in float32; a wrong layout is wrong by whole units.
@@ -47,87 +48,7 @@ BOUND = 2e-5
 
 Logits = Callable[[list[int]], np.ndarray]
 
-PARAMS: dict[str, Any] = {
-    "determinism": {
-        "platform": "cpu",
-        "devices": 1,
-        "nproc": 2,
-        "max_isa": "AVX2",
-        "generator": "threefry2x32",
-        "partitionable_generator": True,
-        "matmul_precision": "highest",
-        "x64": False,
-        "custom_softmax_gradient": True,
-        "ragged_dot": "xla",
-        "xla_flags": ["--xla_backend_optimization_level=1"],
-    },
-    "family": {
-        "name": "toy",
-        "vocabulary": VOCABULARY,
-        "context_tokens": POSITIONS,
-        "head_dim": 8,
-        "routed_experts": 4,
-        "experts_per_token": 2,
-        "shared_experts": 0,
-        "expert_width": "1/2",
-        "latent_width": None,
-        "sliding_window": None,
-        "global_every": None,
-        "last_layer_global": True,
-        "tokens_per_active_parameter": "2",
-        "rates": {
-            "adam_coefficient": "0.087571",
-            "tokens_exponent": "-0.3461",
-            "width_exponent": "-0.3448",
-            "muonh_ratio": "13/3",
-            "largest": "0.05",
-            "epsilon_coefficient": "9.676e-12",
-            "beta2_base": "0.999",
-            "beta2_reference_tokens": 131072,
-            "beta2_smallest": "0.95",
-            "beta2_largest": "0.9999",
-        },
-        "schedule": {
-            "warmup_fraction": "0.05",
-            "final_ratio": "0.05",
-            "switch_fraction": "4/5",
-            "block_sequences": 16,
-        },
-    },
-    "hero": {"hidden": 32, "layers": 2, "kv_heads": [2, 2], "batch_sequences": 16},
-    "segments": {
-        "1": {"parent": None, "last_step": 4, "reason": "launch", "changes": {}},
-        "2": {"parent": "hero/1@step-4", "last_step": "end", "reason": "on", "changes": {}},
-    },
-    "model": {
-        "family": "mixtral",
-        "norm_epsilon": "1e-6",
-        "rotary_base": 10000,
-        "logit_z_loss": "1e-4",
-        "router_z_loss": "1e-3",
-        "load_balancing_loss": "1e-2",
-    },
-    "order": {
-        "seed": 0,
-        "components": ["code", "math", "prose"],
-        "block_sequences": 16,
-        "phases": [{"code": 8, "math": 4, "prose": 4}, {"code": 4, "math": 8, "prose": 4}],
-        "shuffle": {"io_block_sequences": 16, "window_blocks": 512},
-    },
-    "training": {
-        "optimizer": "adam",
-        "beta1": "0.9",
-        "clip_norm": "1",
-        "rate_factor": "1",
-        "weight_decay": "0",
-        "decayed": [],
-        "keep_every_steps": 1000,
-        "scratch_every_steps": 10,
-        "incidents": {"spike_nats": "1", "norm_factor": "10", "dropped_share": "0.2", "window": 20},
-    },
-    "evaluation": {"sequences": 8, "batch_sequences": 8},
-    "export": SETTINGS,
-}
+PARAMS: dict[str, Any] = {**pocket.PARAMS, "export": SETTINGS}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,23 +79,11 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archive]:
     root, before = tmp_path_factory.mktemp("archive"), Path.cwd()
     os.chdir(root)
     try:
-        _data(root)
+        pocket.lay_data(root, PARAMS)
         plan = segment_plan("2")
         yield _exported(root, plan)
     finally:
         os.chdir(before)
-
-
-def _data(root: Path) -> None:
-    wheels, artifacts = toy_wheels(), root / "artifacts"
-    (root / "params.yaml").write_text(yaml.safe_dump(PARAMS))
-    corpus.build(toy_pins(wheels), artifacts / "corpus", lay(wheels, root / "cache"))
-    shards.build(shard_settings(), artifacts / "corpus", artifacts / "shards")
-    learned = {"vocabulary": VOCABULARY, "sample_per_10000": 9000}
-    tokenizer.build(learned, artifacts / "shards", artifacts / "tokenizer")
-    for domain in PARAMS["order"]["components"]:
-        places = (artifacts / "shards", artifacts / "tokenizer", artifacts / "tokens")
-        tokens.build({"sequence_length": POSITIONS}, domain, places)
 
 
 def _exported(root: Path, plan: Plan) -> Archive:

@@ -1,7 +1,7 @@
 """The records of a hero of the published size, without a byte of its weights: for measuring an audit.
 
 67 checkpoints of 28,000 objects, 200 components, 100,000 shards, 100 segments, 390,251 steps with a transcript line
-each. Deterministic. Tables are written by the column, since a Python object for each of four million rows would take an hour.
+each. Deterministic. Tables are written by the column: a Python object for each of four million rows would take an hour.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from registry.adapters.columns import FileRows
 from registry.adapters.records import FileRecordStore
 from registry.core import canonical, transcript
 from registry.core.codec import record_bytes
-from registry.core.digests import Digest, git_blob, sha256
+from registry.core.digests import Digest, git_blob, record_digest, sha256
 from registry.core.records import Environment, Execution, Input, Outcome, Output, Product, Recipe, Revision, SourceFile
 
 STEPS = 390_251
@@ -64,7 +64,7 @@ class Hero:
         stage, folder = f"hero/{number}", self.root / f"artifacts/hero/{number}"
         folder.mkdir(parents=True)
         papers = {
-            "order.json": canonical.encode(self._order()) + b"\n",
+            "order.json": canonical.encode({**self._order(), "chain": self._chain(number)}) + b"\n",
             "transcript.jsonl": b"".join(lines(first, last)),
             "history.parquet": history([(step, "train/loss", 1.0 / step) for step in range(first + 1, last + 1, 100)]),
         }
@@ -156,8 +156,18 @@ class Hero:
             "seed": 1,
             "components": [{"name": name, "sequences": 1000} for name in self.names],
             "phases": [{"first_step": 0, "weights": counts, "sequences_per_block": counts}],
+            "steps": self.steps,
+            "batch_sequences": 2048,
             "block_sequences": 2048,
+            "sequence_tokens": 4096,
+            "shuffle": {"permutation": "feistel", "io_block_sequences": 256, "window_blocks": 512},
         }
+
+    def _chain(self, number: int) -> dict[str, object]:
+        """Where a segment's order digests begin: from the facts, or where the segment before ended."""
+        before, first = (self.steps * max(at, 0) // self.segments for at in (number - 2, number - 1))
+        previous = record_digest(self._order()).hex if number == 1 else digest_of(before)
+        return {"after_step": first, "previous": previous}
 
     def _files(self, seed: str, count: int) -> pa.Table:
         """A table of files: names by number, digests that no two share."""
@@ -215,13 +225,18 @@ class Hero:
 
 def lines(first: int, last: int) -> Iterable[bytes]:
     """Transcript lines of the steps after ``first`` up to ``last``."""
-    order = hasher(str(first).encode()).hexdigest()
+    order = digest_of(first)
     for step in range(first + 1, last + 1):
         yield transcript.line(
             transcript.Line(
                 step=step, loss=step, gradient_norm=step, order=order, state=f"{step * 0x9E3779B97F4A % 2**64:016x}"
             )
         )
+
+
+def digest_of(first: int) -> str:
+    """What stands for the order digests of the segment after a step."""
+    return hasher(str(first).encode()).hexdigest()
 
 
 def prefixed(files: pa.Table, folder: str) -> pa.Table:

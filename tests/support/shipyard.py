@@ -34,7 +34,7 @@ from registry.adapters.tables import TableFolder
 from registry.cli import wiring
 from registry.core import canonical, runlog, transcript
 from registry.core.codec import Record, record_bytes
-from registry.core.digests import Digest, sha256
+from registry.core.digests import Digest, record_digest, sha256
 from registry.core.forecast import FittedRun, Forecast, Interval
 from registry.core.names import dvc_stage
 from registry.core.pipeline import decimals, lookup
@@ -274,7 +274,7 @@ class Voyage:
         return self._train(parent["step"] if parent else 0, last, parent["step"] if parent else 9)
 
     def _train(self, first: int, last: int, start: int) -> int:
-        state, lines, order = [start, 1, 2, 3, 4, 5], [], "0" * 64
+        state, lines, order = [start, 1, 2, 3, 4, 5], [], self._previous()
         for step in range(first + 1, last + 1):
             state = [value * 3 % 97 + step for value in state]
             order = transcript.chain(order, bytes([step]), bytes([step, 1]))
@@ -286,7 +286,8 @@ class Voyage:
                 self._put(f"checkpoints/step-{step}/state.safetensors", safetensors(state))
                 self._put(f"checkpoints/step-{step}/checkpoint.json", canonical.encode({"completed_steps": step}))
         self._put("transcript.jsonl", b"".join(map(transcript.line, lines)))
-        self._put("order.json", canonical.encode(self._order()) + b"\n")
+        chain = {"after_step": first, "previous": self._previous()}
+        self._put("order.json", canonical.encode({**self._order(), "chain": chain}) + b"\n")
         self._put("history.parquet", history([(one.step, "train/loss", transcript.number(one.loss)) for one in lines]))
         self._put("evaluation.json", canonical.encode({"macro": {"loss": f"{3 - start / 10}"}}) + b"\n")
         self._put("summary.json", canonical.encode({"flops": 10 ** (3 + start), "steps": last}) + b"\n")
@@ -300,8 +301,20 @@ class Voyage:
             "seed": self._params()["order"]["seed"],
             "components": [{"name": name, "sequences": 30} for name in names],
             "phases": [{"first_step": 0, "weights": [3, 1], "sequences_per_block": [6, 2]}],
+            "steps": 6,
+            "batch_sequences": 2,
             "block_sequences": 8,
+            "sequence_tokens": 4,
+            "shuffle": {"permutation": "feistel", "io_block_sequences": 2, "window_blocks": 2},
         }
+
+    def _previous(self) -> str:
+        """The order digest that this run begins from: of its facts, or of its parent's last step."""
+        parent = self._parent()
+        if parent is None:
+            return record_digest(self._order()).hex
+        lines = transcript.parse(self.yard.read(f"artifacts/{parent['name']}/transcript.jsonl"))
+        return lines.at(parent["step"]).order
 
     def _forecast(self, _: str) -> None:
         forecast = forecast_of(self.yard)

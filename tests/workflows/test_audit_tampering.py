@@ -254,7 +254,7 @@ def a_segment_that_ends_before_its_last_checkpoint(yard: Shipyard) -> None:
     yard.commit()
 
 
-@alteration("hero/2+steps steps", "hero/2+transcript transcript")
+@alteration("hero/2+steps steps", "hero/2+transcript transcript", "hero/2+order order")
 def a_gap_between_two_segments(yard: Shipyard) -> None:
     yard.forge_execution("hero/2", lambda one: replace(one, steps={"first": 5, "reached": 6}))
     yard.commit()
@@ -443,7 +443,21 @@ def an_order_with_another_seed(yard: Shipyard) -> str:
 
 @alteration("hero/2+order order")
 def an_order_whose_counts_do_not_fill_a_block(yard: Shipyard) -> str:
-    yard.rerun_hero(lambda: rewrite_order(yard, phases=[{"first_step": 0, "sequences_per_block": [6, 1]}]))
+    yard.rerun_hero(
+        lambda: rewrite_order(yard, phases=[{"first_step": 0, "weights": [3, 1], "sequences_per_block": [6, 1]}])
+    )
+    return "hero/2"
+
+
+@alteration("hero/2+order order")
+def an_order_that_does_not_go_on_where_the_parent_ended(yard: Shipyard) -> str:
+    yard.rerun_hero(lambda: rewrite_order(yard, chain={"after_step": 4, "previous": "0" * 64}))
+    return "hero/2"
+
+
+@alteration("hero/2+order order")
+def an_order_without_its_shuffle(yard: Shipyard) -> str:
+    yard.rerun_hero(lambda: rewrite_order(yard, shuffle={}))
     return "hero/2"
 
 

@@ -6,18 +6,19 @@ suite that runs on the fake and on the real adapter.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from typing import Protocol
 
 from registry.core.audit.evidence import Surveyed
 from registry.core.canonical import Json
+from registry.core.deletion import Unit
 from registry.core.digests import Digest, FileEntry
 from registry.core.documents import Split
 from registry.core.history import Copy, History
 from registry.core.openings import Opening
 from registry.core.pipeline import StageSpec
 from registry.core.pointers import Published
-from registry.core.records import Revision
+from registry.core.records import Output, Revision
 from registry.core.reports import ExecutionReport
 from registry.core.runlog import RunLog
 from registry.core.tensors import ChunkList, Leaf, TensorSpec
@@ -327,4 +328,41 @@ class TokenStreams(Protocol):
 
         Raises ``DoesNotHold`` where they cannot be read. Whether they are the recorded ones is for the caller to prove.
         """
+        ...
+
+
+class Places(Protocol):
+    """The places that a clean-up may empty. ``notes`` tell what was left alone while they were walked."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What was left alone, and why."""
+        ...
+
+    def units(self, stages: Sequence[str]) -> Iterator[Unit]:
+        """Everything that could go; ``stages`` tell where the scratch of a stage begins."""
+        ...
+
+    def remove(self, unit: Unit) -> None:
+        """Take a unit away. Raises ``OutsideFailed`` when it changed since it was found, or cannot be taken away."""
+        ...
+
+
+class Shelves(Protocol):
+    """Where copies of recorded files lie, by DVC's names and in the working tree."""
+
+    def listing(self, output: Output) -> Mapping[str, str] | None:
+        """Relative path → md5 of the files of an output; None when no list that holds tells it."""
+        ...
+
+    def members(self, locator: str) -> Mapping[str, str] | None:
+        """Relative path → md5 of the files behind a folder's locator; None when no list that holds tells it."""
+        ...
+
+    def holds(self, output: Output, entry: FileEntry, away: Set[str]) -> bool:
+        """Whether a copy with the recorded bytes, hashed now, lies in a place whose path is not ``away``."""
+        ...
+
+    def digest(self, path: str) -> Digest:
+        """The SHA-256 of a file in the archive."""
         ...

@@ -10,12 +10,14 @@ from __future__ import annotations
 import configparser
 import hashlib
 import json
+import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from registry.core.digests import FileEntry, sha256
+from registry.core.digests import Digest, FileEntry, sha256
 from registry.core.names import checked_path
 from registry.core.records import Output
 from registry.errors import DoesNotHold, Refused, UnknownName
@@ -46,11 +48,14 @@ class ObjectStore:
 
 
 class Copies:
-    """Looks for copies of recorded files below ``root`` and in ``stores``."""
+    """Looks for copies of recorded files below ``root`` and in ``stores``. ``hash_file`` gives size and SHA-256."""
 
-    def __init__(self, root: Path, stores: Sequence[ObjectStore]) -> None:
+    def __init__(
+        self, root: Path, stores: Sequence[ObjectStore], hash_file: Callable[[Path], tuple[int, Digest]]
+    ) -> None:
         self._root = root
         self._stores = tuple(stores)
+        self._hash_file = hash_file
 
     def read(self, output: Output, entry: FileEntry) -> bytes:
         """The bytes of a recorded file, from the first copy that has them.
@@ -78,20 +83,51 @@ class Copies:
     def places(self, output: Output, entry: FileEntry) -> Iterator[tuple[str, Path]]:
         """Where copies of a recorded file can lie: the working tree first."""
         yield "workspace", self._in_workspace(output, entry)
-        for store in self._stores:
-            md5 = self.md5(output, entry.path)
-            if md5 is not None:
-                yield store.name, store.path(md5)
+        md5 = (self.listing(output) or {}).get(entry.path)
+        for store in self._stores if md5 is not None else ():
+            yield store.name, store.path(md5 or "")
 
-    def md5(self, output: Output, path: str) -> str | None:
-        """DVC's name of a file of an output, None where no list tells it."""
+    def listing(self, output: Output) -> Mapping[str, str] | None:
+        """Relative path → md5 of the files of an output; None when no list that holds tells it."""
         match = _LOCATOR.fullmatch(output.locator or "")
         if match is None:
             return None
-        if not match[1].endswith(".dir"):
-            return match[1]
-        lists = (store.listing(match[1]) for store in self._stores)
-        return next((found.get(path) for found in lists if found is not None), None)
+        return self.members(match[1]) if match[1].endswith(".dir") else {output.path.rpartition("/")[2]: match[1]}
+
+    def members(self, locator: str) -> Mapping[str, str] | None:
+        """Relative path → md5 of the files behind a folder's locator; None when no list that holds tells it."""
+        lists = (store.listing(locator) for store in self._stores)
+        return next((found for found in lists if found is not None), None)
+
+    def holds(self, output: Output, entry: FileEntry, away: Set[str]) -> bool:
+        """Whether a copy with the recorded bytes, hashed now, lies in a place whose path is not ``away``.
+
+        A link holds no bytes of its own: only regular files count.
+        """
+        for _, path in self.places(output, entry):
+            if self._counts(path, entry, away) and self._hash_file(path)[1] == entry.digest:
+                return True
+        return False
+
+    def digest(self, path: str) -> Digest:
+        """The SHA-256 of a file in the archive."""
+        return self._hash_file(self._root / checked_path(path))[1]
+
+    def _counts(self, path: Path, entry: FileEntry, away: Set[str]) -> bool:
+        """A regular file of the recorded size, reached through no link, that does not go away."""
+        named = Path(os.path.normpath(path))
+        if named.is_relative_to(self._root) and named.relative_to(self._root).as_posix() in away:
+            return False
+        try:
+            facts = path.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        real = (
+            Path(os.path.realpath(self._root)) / named.relative_to(self._root)
+            if named.is_relative_to(self._root)
+            else named
+        )
+        return stat.S_ISREG(facts.st_mode) and facts.st_size == entry.size_bytes and path.resolve() == real
 
     def _in_workspace(self, output: Output, entry: FileEntry) -> Path:
         own = self._root / checked_path(output.path)

@@ -14,6 +14,7 @@ RECORD: Final = "Record"
 LOOK: Final = "Look"
 PROVE: Final = "Prove"
 PUBLISH: Final = "Publish"
+KEEP: Final = "Keep"
 SHELL: Final = "Shell"
 
 COMMANDS: Final = (
@@ -34,5 +35,6 @@ COMMANDS: Final = (
     Entry(name="bundle", help="Write what an audit needs to one file, without weights.", section=PROVE),
     Entry(name="prove", help="Prove that a file belongs to an artifact by its digest.", section=PROVE),
     Entry(name="hub", help="Serve models and data sets to the Hugging Face client.", section=PUBLISH),
+    Entry(name="gc", help="Plan what may be let go, and delete it with --yes.", section=KEEP),
     Entry(name="completion", help="Print the script that completes commands and names.", section=SHELL),
 )

@@ -14,6 +14,7 @@ from registry.core.forecast import Forecast
 from registry.core.incidents import Incident
 from registry.core.pointers import Pointer
 from registry.core.records import Environment, Execution, Product, Recipe
+from registry.core.retention import Retention
 from registry.core.withheld import Withheld
 from registry.errors import MalformedRecord
 
@@ -26,6 +27,7 @@ READERS: Mapping[str, Callable[[Json], Record]] = {
     Forecast.KIND: Forecast.from_json,
     Withheld.KIND: Withheld.from_json,
     Incident.KIND: Incident.from_json,
+    Retention.KIND: Retention.from_json,
 }
 
 

@@ -37,17 +37,17 @@ def labels(reckon, *arguments: str) -> dict[str, list[str]]:
     return found
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_every_kind_is_written_down_and_listed(charted, noted, reckon, kind):
-    told = noted("hero/2", "--steps", "14:16", kind=kind)
-    path = charted.root / f"manifests/incidents/{told['record'].removeprefix('sha256:')}.json"
-    assert json.loads(path.read_bytes())["incident"] == kind.value
-    (listed,) = json.loads(reckon("incident", "list", "hero", "--json").stdout)["incidents"]
-    assert (listed["incident"], listed["first_step"], listed["last_step"]) == (kind.value, 14, 16)
+def test_every_kind_is_written_down_and_listed(charted, noted, reckon):
+    for kind in Kind:
+        told = noted("hero/2", "--steps", "14:16", kind=kind)
+        path = charted.root / f"manifests/incidents/{told['record'].removeprefix('sha256:')}.json"
+        assert json.loads(path.read_bytes())["incident"] == kind.value
+    listed = json.loads(reckon("incident", "list", "hero", "--json").stdout)["incidents"]
+    assert [one["incident"] for one in listed] == [kind.value for kind in Kind]
+    assert {(one["first_step"], one["last_step"]) for one in listed} == {(14, 16)}
     page = reckon("incident", "list").stdout
-    assert kind.value in page
+    assert all(kind.value in page for kind in Kind)
     assert "14:16" in page
-    assert reckon("verify", "--all").stdout.count("incident") == 0
 
 
 def test_records_are_appended_never_replaced(charted, noted):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from registry.cli.render import Cell, Fields, Mark, Table, Tone, View
-from registry.cli.words import amount, count
+from registry.cli.words import amount, count, cut
 from registry.core.audit.by_hand import steps
 from registry.core.audit.edges import REASONS, Edge, State
 from registry.core.audit.evidence import Evidence
@@ -46,7 +46,7 @@ def facts(audit: Audit) -> Mapping[str, object]:
         "tier": audit.tier,
         "reproduced": audit.reproduced,
         "consulted": audit.consulted,
-        "dirty": audit.dirty,
+        "marks": audit.marks,
     }
 
 
@@ -68,6 +68,9 @@ def views(audit: Audit, full: bool) -> Iterator[View]:
     ]
     yield Table(title="made again", columns=("artifact", "tier", "witnesses", "hosts"), rows=reproductions)
     yield Fields(title="witness systems", values=dict(sorted(audit.consulted.items())))
+    marked: list[Sequence[Cell]] = [(Mark(one.what, Tone.DOUBT), one.holder, one.text) for one in audit.marks]
+    if marked:
+        yield Table(title="marked", columns=("what", "artifact", "text"), rows=cut(marked, full, _MOST_FINDINGS))
     yield from _findings(audit.findings, full)
     yield from _conclusion(audit)
 
@@ -121,8 +124,6 @@ def _conclusion(audit: Audit) -> Iterator[View]:
     hashed = f"{count(looked.files, 'file')} ({amount(looked.size_bytes)}) and {count(looked.tensors, 'tensor')} hashed"
     read = f"{count(looked.records, 'record')} and {count(looked.tables, 'table')} read"
     yield f"Coverage: {hashed}, {read}; {replayed} of {total} steps replayed, tier {audit.tier}."
-    if audit.dirty:
-        yield Mark(f"Marked: {count(len(audit.dirty), 'execution')} ran code that no commit holds.", Tone.DOUBT)
     if not audit.checked:
         yield Mark("Does not hold: nothing was checked.", Tone.BAD)
     elif audit.holds:

@@ -15,16 +15,19 @@ from enum import StrEnum
 from registry.core import kinds
 from registry.core.audit import custody, gathering
 from registry.core.audit.evidence import Copy, Custody, Evidence, Node, ReadSettings
-from registry.core.audit.judging import Audit, Looked, dirty, edges_of, reproduced
+from registry.core.audit.judging import Audit, Looked, edges_of, marks, reproduced
 from registry.core.audit.walk import newest, walk
 from registry.core.comparison import file_changes
 from registry.core.digests import Digest
 from registry.core.findings import Finding, Tally, Trouble, of_file
 from registry.core.forecast import Forecast
 from registry.core.gitobjects import GitTrees
+from registry.core.happened import Happened, happened
+from registry.core.incidents import Incident, Incidents
 from registry.core.ledger import Ledger
 from registry.core.lineage import Lineage
 from registry.core.names import Name
+from registry.core.pointers import Pointer
 from registry.core.records import Output, Product
 from registry.core.resolving import Held, artifact, root_of
 from registry.core.tensors import tensor_root
@@ -32,6 +35,8 @@ from registry.core.withheld import Withheld
 from registry.errors import ReckonError, Refused
 from registry.ports import Bytes, Cache, Columns, Commits, Observer, Papers, RecordStore, Repository
 
+RARER = (Forecast.KIND, Withheld.KIND, Incident.KIND, Pointer.KIND)
+MOST_EVENTS = 10_000
 _WITNESSES = ("dvc.lock", "DVC cache", "mlflow", "wandb")
 
 
@@ -101,7 +106,7 @@ class Auditor:
             looked=looking.looked(),
             reproduced=reproduced(judged),
             consulted=looking.consulted,
-            dirty=dirty(judged),
+            marks=tuple(marks(judged)),
         )
         return audit, judged
 
@@ -118,7 +123,10 @@ class Auditor:
                 f"{name} is a file.", remedy=f"Audit {name.artifact}; see 'reckon prove {name}' for the file."
             )
         held = artifact(self.ledger, name)
-        nodes = walk(self.ledger, Lineage(self.ledger, self.columns.files), held.product_digest)
+        lineage = Lineage(self.ledger, self.columns.files)
+        nodes = walk(self.ledger, lineage, held.product_digest)
+        rarer = {kind: tuple(self._read(kind)) for kind in RARER}
+        incidents = Incidents.build(self._raw(Incident.KIND), self.ledger)
         surveyed = self.columns.survey(gathering.wanted(nodes.values(), self.ledger))
         git = self.commits if self.commits is not None and self.commits.here else None
         additions = git.additions("manifests") if git is not None and self.with_history else None
@@ -133,26 +141,34 @@ class Auditor:
             git=None if git is None else GitTrees(git.read),
             additions=additions,
             precedes=_never if git is None or additions is None else git.precedes,
-            forecasts=self._forecasts(),
+            forecasts={digest: one for digest, one in rarer[Forecast.KIND] if isinstance(one, Forecast | ReckonError)},
             sealed=gathering.sealed(self.ledger, surveyed),
-            withheld=self._withheld(),
+            withheld={one.digest: one for _, one in rarer[Withheld.KIND] if isinstance(one, Withheld)},
+            incidents=incidents,
+            happened=self._happened(lineage, incidents),
+            damages=tuple(_damages(rarer)),
             altered=() if self.live is None or git is None else tuple(self.live.repository.altered("manifests")),
         )
         return held, evidence
 
-    def _forecasts(self) -> Mapping[Digest, Forecast | ReckonError]:
-        found = dict(self._read(Forecast.KIND))
-        return {digest: one for digest, one in found.items() if isinstance(one, Forecast | ReckonError)}
-
-    def _withheld(self) -> Mapping[Digest, Withheld]:
-        """Declarations by the digest that they speak of. A damaged one excuses nothing."""
-        records = (one for _, one in self._read(Withheld.KIND))
-        return {one.digest: one for one in records if isinstance(one, Withheld)}
+    def _happened(self, lineage: Lineage, incidents: Incidents) -> Happened:
+        """Events and taints by product. Without any there is nothing to look up; a flood of them is not looked up."""
+        if not 0 < len(incidents.events) <= MOST_EVENTS:
+            return Happened()
+        return happened(self.ledger, lineage, self.columns.files, incidents)
 
     def _read(self, kind: str) -> Iterator[tuple[Digest, object]]:
+        """Records of a kind, or what is wrong with them."""
+        for digest, data in self._raw(kind):
+            try:
+                yield digest, data if isinstance(data, ReckonError) else kinds.read(kind, data)
+            except ReckonError as error:
+                yield digest, error
+
+    def _raw(self, kind: str) -> Iterator[tuple[Digest, bytes | ReckonError]]:
         for digest in self.records.digests(kind):
             try:
-                yield digest, kinds.read(kind, self.records.get(kind, digest))
+                yield digest, self.records.get(kind, digest)
             except ReckonError as error:
                 yield digest, error
 
@@ -310,6 +326,14 @@ class _Looking:
 
     def _keep(self, node: Node, looked: Iterable[str], found: Iterable[Finding]) -> None:
         self.custody[node.digest] = custody.custody_of(node.product, looked, found, self.evidence.withheld)
+
+
+def _damages(records: Mapping[str, Collection[tuple[Digest, object]]]) -> Iterator[str]:
+    """What is wrong with records of the rarer kinds. A damaged declaration excuses nothing, but it is told."""
+    for kind, found in records.items():
+        for digest, one in found:
+            if isinstance(one, ReckonError):
+                yield f"the {kind} record {digest}: {one.message}"
 
 
 def _never(_earlier: str, _later: str) -> bool:

@@ -15,6 +15,8 @@ from registry.core.digests import Digest
 from registry.core.findings import Finding
 from registry.core.forecast import Forecast
 from registry.core.gitobjects import GitTrees
+from registry.core.happened import Happened
+from registry.core.incidents import Incidents
 from registry.core.ledger import Ledger
 from registry.core.lineage import Artifact, Link
 from registry.core.names import Name
@@ -119,6 +121,7 @@ class Evidence:
     ``surveyed`` is by tree and ``leaves`` by tensor root, with the error where a table does not hold. ``git`` and
     ``additions`` (record path → commit that added it) are None where no repository was consulted; ``precedes`` says
     whether a commit is an ancestor of another or the same; ``sealed`` when a forecast was there for the first time.
+    ``altered`` are committed records that changed, ``damages`` says what is wrong with records outside of the ledger;
     ``imported`` is for the rules themselves: what was read of an environment once.
     """
 
@@ -137,7 +140,10 @@ class Evidence:
     withheld: Mapping[Digest, Withheld] = field(default_factory=dict)
     custody: Mapping[Digest, Custody] = field(default_factory=dict)
     copies: Mapping[Digest, tuple[Copy, ...]] = field(default_factory=dict)
+    incidents: Incidents = field(default_factory=Incidents)
+    happened: Happened = field(default_factory=Happened)
     altered: tuple[str, ...] = ()
+    damages: tuple[str, ...] = ()
     imported: dict[Digest, Mapping[str, str]] = field(default_factory=dict)
 
     def part(self, output: Output, path: str) -> Digest | None:

@@ -51,8 +51,17 @@ class Reproduced:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """Something that a reader of the verdict must know and that is no contradiction: code in no commit, incidents."""
+
+    holder: str
+    what: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """The outcome. ``consulted`` says of each witness system what came of asking it; ``dirty`` names executions."""
+    """The outcome. ``consulted`` says of each witness system what came of asking it."""
 
     name: str
     product: Digest
@@ -61,7 +70,7 @@ class Audit:
     looked: Looked
     reproduced: tuple[Reproduced, ...]
     consulted: Mapping[str, str]
-    dirty: tuple[Digest, ...]
+    marks: tuple[Mark, ...]
 
     @property
     def verdict(self) -> State | None:
@@ -108,10 +117,17 @@ def reproduced(evidence: Evidence) -> tuple[Reproduced, ...]:
     return tuple(Reproduced(holder=node.label, standing=records.witnessed(node)) for node in evidence.nodes.values())
 
 
-def dirty(evidence: Evidence) -> tuple[Digest, ...]:
-    """The executions of the lineage that ran code which no commit holds."""
-    executions = (pair for node in evidence.nodes.values() for pair in node.executions)
-    return tuple(digest for digest, execution in executions if execution.revision.dirty)
+def marks(evidence: Evidence) -> Iterator[Mark]:
+    """Executions that ran code which no commit holds, incidents, and taints that reach the lineage."""
+    for node in evidence.nodes.values():
+        for digest, execution in node.executions:
+            if execution.revision.dirty:
+                text = f"the execution {digest.short} ran with changes of {execution.revision.commit[:12]}"
+                yield Mark(holder=node.label, what="dirty", text=text)
+        for event in evidence.happened.events.get(node.digest, ()):
+            yield Mark(holder=node.label, what=event.label, text=event.text)
+        for taint in evidence.happened.taints.get(node.digest, ()):
+            yield Mark(holder=node.label, what="tainted", text=f"{taint.text} (by way of {' → '.join(taint.via)})")
 
 
 def _rank(edge: Edge, place: Mapping[str, int]) -> tuple[int, int]:

@@ -32,6 +32,7 @@ def whole(evidence: Evidence) -> Edge:
         )
         for damage in evidence.ledger.damages
     ]
+    damaged += [place.finding(Trouble.RECORD, f"A record is damaged: {text}") for text in evidence.damages]
     altered = [
         Finding(
             subject=MANIFESTS,

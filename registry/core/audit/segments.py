@@ -1,8 +1,9 @@
 """Segments: a run is a chain, every link proved by step and tensor root, without a gap, an overlap or a stale head.
 
 A segment must begin from a checkpoint that its recipe was given, that the parent on record kept under that step with
-that root, and that is the parent's last one. A cut back to an earlier checkpoint is honest only if the segment says it
-by an incident of the kind ``rewind`` at that step. Refuses a segment that was given a checkpoint and began without one.
+that root, and that is the parent's last one. A cut back to an earlier checkpoint is honest only if an incident of the
+kind ``rewind`` tells that the steps after it were given up. Refuses a segment that was given a checkpoint and began
+without one.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from registry.core.audit.evidence import Evidence, Node
 from registry.core.audit.inputs import order_in_time
 from registry.core.canonical import Json
 from registry.core.findings import Finding, Trouble
+from registry.core.incidents import Kind as Kinds
 from registry.core.lineage import Artifact, Link, Role
 from registry.core.names import Name
 from registry.core.records import Execution
 from registry.core.standing import covered
 from registry.errors import ReckonError
 
-REWIND: Final = "rewind"
-_MOST = 20
+_MOST: Final = 20
 
 
 def edges(node: Node, evidence: Evidence) -> Iterator[Edge]:
@@ -76,15 +77,16 @@ def _stale(place: Place, node: Node, source: Artifact, evidence: Evidence) -> It
     giver = evidence.nodes.get(source.product)
     kept = giver.kept if giver is not None else ()
     step = Name.parse(source.output.name).step
-    if not kept or step is None or step == kept[-1][0] or _rewinds(node, step):
+    if not kept or step is None or step == kept[-1][0] or _rewinds(node, step, evidence):
         return
     text = f"{node.label} began from {source.output.name}; its parent's last checkpoint is {kept[-1][1].name}."
     yield place.finding(Trouble.PARENT, text, kept[-1][1].name, source.output.name)
 
 
-def _rewinds(node: Node, step: int) -> bool:
-    incidents = (incident for _, execution in node.executions[:_MOST] for incident in execution.incidents)
-    return any(one.get("kind") == REWIND and one.get("first_step") == step for one in incidents)
+def _rewinds(node: Node, step: int, evidence: Evidence) -> bool:
+    """Whether an incident tells that the steps after ``step`` were given up."""
+    told = evidence.incidents.of(node.product.stage, family=True)
+    return any(one.incident == Kinds.REWIND and one.first_step == step + 1 for one in told)
 
 
 def _given_checkpoints(node: Node) -> list[Name]:

@@ -24,8 +24,8 @@ from registry.core.names import Name
 def command(name: Name, begin: bool, status: int, as_json: bool) -> None:
     """Record a stage: the first and the last command of every DVC stage.
 
-    The outputs are hashed, opened and counted; the stage's own word is not taken for any of it. Attempts that were killed or failed are
-    recorded too. The status of the stage is handed on: a failed stage fails here.
+    The outputs are hashed, opened and counted; the stage's own word is not taken for any of it. Attempts that were
+    killed or failed are recorded too. The status of the stage is handed on: a failed stage fails here.
     """
     archive = wiring.root()
     recorder = wiring.recorder(archive)

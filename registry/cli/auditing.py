@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from registry.ports import Columns, Commits, Papers
     from registry.workflows.audit import AtHand, Auditor, Live
     from registry.workflows.bundle import Bundle, Bundler
+    from registry.workflows.withhold import Withholder
 
 
 def columns(archive: Path) -> Columns:
@@ -102,6 +103,13 @@ def bundler(archive: Path) -> Iterator[Bundler]:
             table=lambda name: _table(archive, name),
             reading=reading,
         )
+
+
+def withholder(archive: Path) -> Withholder:
+    """The workflow that declares what may not be published."""
+    from registry.workflows.withhold import Withholder
+
+    return Withholder(records=wiring.record_store(archive), columns=columns(archive), ledger=wiring.ledger(archive))
 
 
 def write_bundle(file: Path, bundle: Bundle) -> int:

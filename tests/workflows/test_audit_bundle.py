@@ -191,13 +191,11 @@ def test_small_files_that_are_left_out_are_claimed(bundle, tmp_path):
 
 @pytest.mark.slow
 def test_private_data_is_withheld_not_missing(ship, tmp_path, reckon, monkeypatch):
-    product = ship.head("data")[2]
-    declared = Withheld(name="data", digest=product.outputs[0].digest, reason="licensed to us alone")
     shutil.rmtree(ship.root / "artifacts/data")
     monkeypatch.chdir(ship.root)
     audit = json.loads(reckon("audit", "handoff", "--json").stdout)
     assert (audit["holds"], states(audit)["data+bytes"]) == (False, "missing")
-    ship.records.put(Withheld.KIND, record_bytes(declared))
+    assert reckon("withhold", "data", "--reason", "licensed to us alone").status == 0
     audit = json.loads(reckon("audit", "handoff", "--json").stdout)
     found = states(audit)
     assert (audit["holds"], audit["verdict"], found["data+bytes"]) == (True, "withheld", "withheld")
@@ -210,11 +208,11 @@ def test_private_data_is_withheld_not_missing(ship, tmp_path, reckon, monkeypatc
 @pytest.mark.slow
 def test_one_private_shard_is_withheld_and_the_others_are_still_checked(ship, reckon, monkeypatch):
     shard = ship.root / "artifacts/data/code/train-00003.parquet"
-    digest = sha256(shard.read_bytes())
     shard.unlink()
-    declared = Withheld(name="data:code/train-00003.parquet", digest=digest, reason="a person asked")
-    ship.records.put(Withheld.KIND, record_bytes(declared))
     monkeypatch.chdir(ship.root)
+    assert reckon("withhold", "data:code/train-00003.parquet", "--reason", "a person asked").status == 0
+    assert reckon("withhold", "data:code/none", "--reason", "a person asked").status == 2
+    assert reckon("withhold", "data", "--reason", " ").status == 2
     audit = json.loads(reckon("audit", "handoff", "--json").stdout)
     assert (audit["holds"], states(audit)["data+bytes"]) == (True, "withheld")
     ship.flip("artifacts/data/code/train-00005.parquet")

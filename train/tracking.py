@@ -151,11 +151,13 @@ def _wandb(attempt: Attempt, group: str) -> WandbConfig:
 
 
 def _place(folder: Path) -> tuple[str | None, str | None]:
-    """W&B's folder relative to the attempt's, and its run id."""
+    """W&B's folder relative to the attempt's, and its run id. A disabled W&B keeps nothing there."""
     run = wandb.run
     if run is None:
         return None, None
-    return Path(run.dir).parent.relative_to(folder.resolve()).as_posix(), str(run.id)
+    place = Path(run.dir).parent
+    inside = place.is_relative_to(folder.resolve())
+    return place.relative_to(folder.resolve()).as_posix() if inside else None, str(run.id)
 
 
 def _words(error: BaseException) -> str:

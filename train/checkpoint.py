@@ -60,7 +60,12 @@ def save_state(state: TrainerState, folder: Path, facts: Mapping[str, Json] | No
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)
     tensorfile.write_arrays(aside / STATE, arrays)
-    told = {"kind": "checkpoint", "schema": 1, "completed_steps": int(arrays["step"]), "tensors": len(arrays)}
+    told: dict[str, Json] = {
+        "kind": "checkpoint",
+        "schema": 1,
+        "completed_steps": int(arrays["step"]),
+        "tensors": len(arrays),
+    }
     write_json(aside / FACTS, {**told, **(facts or {})})
     sync_folder(aside)
     aside.rename(folder)

@@ -86,7 +86,7 @@ class Engine:
     @cached_property
     def step(self) -> Step:
         """The compiled step."""
-        return compiled_step(self.trainer, self.family)
+        return compiled_step(self.trainer, self.family, self.template)
 
     def mesh(self) -> AbstractContextManager[Any]:
         """The context in which everything else runs."""
@@ -97,6 +97,7 @@ class Engine:
         keys = Keys.of(self.order.seed)
         return self.trainer.initial_state(keys.training, model_init=lambda: self.family.build(keys.model))
 
+    @cached_property
     def template(self) -> TrainerState:
         """The form of the state, without arrays."""
         keys = Keys.of(self.order.seed)
@@ -111,7 +112,7 @@ class Engine:
 
     def restored(self, folder: Path) -> TrainerState:
         """The state in a checkpoint's folder."""
-        return restore_state(folder, self.template(), self.trainer.parameter_axis_mapping)
+        return restore_state(folder, self.template, self.trainer.parameter_axis_mapping)
 
     def batches(self, first_step: int) -> Iterator[Batch]:
         """The batches from the one that makes update ``first_step + 1`` to the last of the run."""

@@ -22,7 +22,7 @@ from levanter.trainer_state import TrainerState
 
 from registry.core import transcript
 from registry.core.runlog import Checkpoint, Incident
-from registry.errors import OutsideFailed
+from registry.errors import DoesNotHold, OutsideFailed
 from train import fingerprint
 from train.attempt import Attempt
 from train.checkpoint import save_state
@@ -65,8 +65,10 @@ class Run:
         watch = Watch.from_settings(mapping(training, "incidents"))
         batches = self.engine.batches(self.step)
         with _asked_to_stop(self.asked):
-            batch = next(batches)
+            batch: Batch | None = next(batches)
             while self.step < plan.last_step:
+                if batch is None:
+                    raise DoesNotHold(f"The data ended after step {self.step} of {plan.last_step}.")
                 batch = self._advance(batch, batches, watch)
                 if self.step in plan.kept:
                     self._keep(output=True)

@@ -32,8 +32,15 @@ Facts = dict[str, jax.Array]
 class Family(Protocol):
     """A kind of language model. Tokens are int32 of axes (batch, position); facts are scalars by metric."""
 
-    Vocab: Axis
-    Pos: Axis
+    @property
+    def Vocab(self) -> Axis:  # noqa: N802
+        """The axis of token ids."""
+        ...
+
+    @property
+    def Pos(self) -> Axis:  # noqa: N802
+        """The axis of positions in a sequence."""
+        ...
 
     def build(self, key: jax.Array) -> Any:
         """A model with fresh parameters."""
@@ -111,11 +118,11 @@ class Mixtral:
         self, model: MixtralLMHeadModel, activations: NamedArray, tokens: NamedArray
     ) -> tuple[NamedArray, NamedArray, NamedArray]:
         """Cross-entropy, log-normaliser and weight of every position."""
-        head = model.get_lm_head()
-        logits = hax.dot(activations, head, axis=self.config.Embed)
+        logits = hax.dot(activations, model.get_lm_head(), axis=self.config.Embed)
         normalizers = logsumexp(logits, self.Vocab)
-        following = hax.roll(tokens, -1, self.Pos)
-        picked = hax.dot(activations, head.take(self.Vocab, following), axis=self.config.Embed)
+        # A sum over a mask has a gradient without scatters, which are slow and, on some devices, without a fixed order.
+        following = hax.arange(self.Vocab) == hax.roll(tokens, -1, self.Pos).broadcast_axis(self.Vocab)
+        picked = hax.sum(hax.where(following, logits, 0.0), self.Vocab)
         weights = hax.ones(self.Pos).at[self.Pos, -1].set(0.0).broadcast_to(tokens.axes)
         return normalizers - picked, normalizers, weights
 

@@ -6,7 +6,7 @@ and the fingerprint, and the router's facts must leave the program as values.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +14,8 @@ import equinox as eqx
 import haliax as hax
 import jax
 import jax.numpy as jnp
-from haliax.partitioning import named_jit
 from haliax.util import is_named_array
+from jax import lax
 from levanter.trainer import Trainer
 from levanter.trainer_state import TrainerState
 from levanter.utils.jax_utils import leaf_key_paths
@@ -49,31 +49,44 @@ jax.tree_util.register_dataclass(Stepped, data_fields=["loss", "gradient_norm", 
 Step = Callable[[TrainerState, hax.NamedArray], tuple[TrainerState, Stepped]]
 
 
-def compiled_step(trainer: Trainer, family: Family) -> Step:
-    """The jitted step. It takes the state (donated) and tokens of axes (batch, position)."""
+def compiled_step(trainer: Trainer, family: Family, template: TrainerState) -> Step:
+    """The jitted step of states like ``template``. It takes the state (donated) and tokens of axes (batch, position).
+
+    The program takes and gives the state's arrays alone: what else a state holds would cost more to look at, at every
+    step, than a small model costs to train.
+    """
+    structure = jax.tree.structure(template)
 
     def loss_of(model: Any, tokens: hax.NamedArray) -> tuple[jax.Array, Facts]:
         with hax.axis_mapping(trainer.compute_axis_mapping):
             return family.loss(trainer.mp.cast_to_compute(model), tokens)
 
-    def step(state: TrainerState, tokens: hax.NamedArray) -> tuple[TrainerState, Stepped]:
-        key, following = jax.random.split(state.training_key)
-        del key  # no dropout: the key of a step is drawn, as Levanter draws it, and not used
+    def step(arrays: list[jax.Array], tokens: hax.NamedArray) -> tuple[list[jax.Array], Stepped]:
+        state: TrainerState = jax.tree.unflatten(structure, arrays)
+        _, following = jax.random.split(state.training_key)  # Levanter's first one is for dropout: there is none here
         (loss, facts), gradients = eqx.filter_value_and_grad(loss_of, has_aux=True)(state.model, tokens)
         new, _ = state.take_step(gradients, loss=loss, key=following)
         new = hax.shard(new, trainer.parameter_axis_mapping)
-        squares = _squares(gradients)
-        norms = {**_norms("gradient_norm", squares), **_norms("parameter_norm", _squares(new.model))}
-        stepped = Stepped(
-            loss=loss.astype(jnp.float32),
-            gradient_norm=jnp.sqrt(_total(squares.values())),
-            lanes=fingerprint(named_leaves(new)),
-            facts={**facts, **norms, "optimizer/learning_rate": state.opt_state.hyperparams["learning_rate"]},
-        )
-        return new, stepped
+        return jax.tree.leaves(new), _told(loss, facts, gradients, new)
 
-    mapping = trainer.parameter_axis_mapping
-    return named_jit(step, axis_resources=mapping, out_axis_resources=mapping, donate_args=(True, False))
+    jitted = jax.jit(step, donate_argnums=0)
+
+    def call(state: TrainerState, tokens: hax.NamedArray) -> tuple[TrainerState, Stepped]:
+        arrays, stepped = jitted(jax.tree.leaves(state), tokens)
+        return jax.tree.unflatten(structure, arrays), stepped
+
+    return call
+
+
+def _told(loss: jax.Array, facts: Facts, gradients: Any, new: TrainerState) -> Stepped:
+    of_gradients, of_parameters = _squares(gradients, new.model)
+    facts = facts | _norms("gradient_norm", of_gradients) | _norms("parameter_norm", of_parameters)
+    return Stepped(
+        loss=loss.astype(jnp.float32),
+        gradient_norm=jnp.sqrt(_total(of_gradients.values())),
+        lanes=fingerprint(named_leaves(new)),
+        facts=facts | {"optimizer/learning_rate": new.opt_state.hyperparams["learning_rate"]},
+    )
 
 
 def group_of(name: str) -> str:
@@ -82,16 +95,30 @@ def group_of(name: str) -> str:
     return next((group for group, part in GROUPS if part in parts), "norms")
 
 
-def _squares(tree: Any) -> dict[str, jax.Array]:
-    """Sums of squares of the leaves in float32, by name."""
+def _squares(gradients: Any, model: Any) -> tuple[Facts, Facts]:
+    """Sums of squares in float32 by leaf, of gradients and of parameters: one pass over both for each leaf."""
+    of_gradients: Facts = {}
+    of_parameters: Facts = {}
+    parameters = dict(_named(model))
+    for name, gradient in _named(gradients):
+        squares = [jnp.square(array.astype(jnp.float32)) for array in (gradient, parameters[name])]
+        zeros = [jnp.float32(0)] * len(squares)
+        of_gradients[name], of_parameters[name] = lax.reduce(squares, zeros, _added, tuple(range(gradient.ndim)))
+    return of_gradients, of_parameters
+
+
+def _named(tree: Any) -> Iterator[tuple[str, jax.Array]]:
+    """The floating arrays of a tree with their names."""
     names = jax.tree.leaves(leaf_key_paths(tree, is_leaf=is_named_array))
     leaves = jax.tree.leaves(tree, is_leaf=is_named_array)
-    arrays = [leaf.array if is_named_array(leaf) else leaf for leaf in leaves]
-    return {
-        name: jnp.sum(jnp.square(array.astype(jnp.float32)))
-        for name, array in zip(names, arrays, strict=True)
-        if eqx.is_inexact_array(array)
-    }
+    for name, leaf in zip(names, leaves, strict=True):
+        array = leaf.array if is_named_array(leaf) else leaf
+        if eqx.is_inexact_array(array):
+            yield name, array
+
+
+def _added(left: Sequence[jax.Array], right: Sequence[jax.Array]) -> list[jax.Array]:
+    return [one + other for one, other in zip(left, right, strict=True)]
 
 
 def _norms(prefix: str, squares: Mapping[str, jax.Array]) -> Facts:

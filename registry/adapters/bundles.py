@@ -13,6 +13,7 @@ import secrets
 import stat
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
@@ -31,11 +32,10 @@ class BundleFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._descriptor = _regular(path)
-        try:
+        with ExitStack() as unless_walked:
+            unless_walked.callback(self.close)
             self._places = dict(self._walk(os.fstat(self._descriptor).st_size))
-        except BaseException:
-            self.close()
-            raise
+            unless_walked.pop_all()
         self._names = list(self._places)
 
     def __enter__(self) -> Self:

@@ -188,7 +188,9 @@ def _wait_for(yard: Yard, steps: int) -> None:
     """Wait until some transcript tells ``steps`` steps."""
     deadline = time.monotonic() + 240
     while time.monotonic() < deadline:
-        lines = [path.read_bytes().count(b"\n") for path in yard.root.glob("artifacts/scratch/rung/d16/*/work/*.jsonl")]
+        lines = [
+            path.read_bytes().count(b"\n") for path in yard.root.glob("artifacts/scratch/rung/d16/*/*/transcript.jsonl")
+        ]
         if any(count >= steps for count in lines):
             return
         time.sleep(0.02)

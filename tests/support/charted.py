@@ -170,8 +170,8 @@ def build(root: Path) -> Charted:
     chart.record("tokenizer", ["shards"])
     for domain in DOMAINS:
         chart.record(f"tokens/{domain}", ["shards", "tokenizer"])
-    for rung in RUNGS:
-        train(chart, f"rung/{rung}", range(1, STEPS + 1), keep=(8, 16, 24))
+    for number, rung in enumerate(RUNGS):
+        train(chart, f"rung/{rung}", range(1, STEPS + 1), keep=(8, 16, 24), seed=SEED + number)
     train(chart, "hero/1", range(1, 13), keep=(6, 12), seed=5)
     train(chart, "hero/2", range(13, STEPS + 1), keep=(18, 24), seed=5, parent="hero/1@step-12")
     return chart
@@ -203,7 +203,7 @@ def train(
     chart.write(f"{path}/order.json", canonical.encode({**facts.to_json(), "chain": chain}))
     chart.write(f"{path}/transcript.jsonl", b"".join(lines(chart, fed or facts, steps, before)))
     for step in keep:
-        chart.write(f"{path}/checkpoints/step-{step}/state.safetensors", safetensors([seed, step, len(stage), 1, 2, 3]))
+        chart.write(f"{path}/checkpoints/step-{step}/state.safetensors", safetensors([seed, step, sum(stage.encode()), 1, 2, 3]))
     told = None if parent is None else _parent_facts(chart, parent)
     inputs = [f"tokens/{domain}" for domain in DOMAINS] + ([] if parent is None else [parent])
     config = settings(facts, stage)

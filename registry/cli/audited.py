@@ -127,10 +127,10 @@ def _conclusion(audit: Audit) -> Iterator[View]:
     if not audit.checked:
         yield Mark("Does not hold: nothing was checked.", Tone.BAD)
     elif audit.holds:
-        yield Mark(f"Holds. {audit.name} is {audit.verdict}: {_meaning(audit)}.", Tone.GOOD)
+        yield Mark(f"Holds. The worst edge of {audit.name} is {audit.verdict}: {_meaning(audit)}.", Tone.GOOD)
     else:
-        wrong = [edge.id for edge in audit.edges if not edge.holds]
-        yield Mark(f"Does not hold. {audit.name} is {audit.verdict}: {', '.join(wrong[:5])}.", Tone.BAD)
+        wrong = [edge.id for edge in audit.edges if edge.state is audit.verdict]
+        yield Mark(f"Does not hold. The worst edges are {audit.verdict}: {', '.join(wrong[:5])}.", Tone.BAD)
         yield f"See: reckon audit {audit.name} --explain {wrong[0]}"
 
 

@@ -46,6 +46,13 @@ RUNGS = ("a", "b", "c")
 WANDB = "wandb/offline-run-ship/run-ship.wandb"
 LADDER = ("data", "words", "stream/code", "stream/prose", *(f"rung/{name}" for name in RUNGS), "forecast")
 HERO = ("hero/1", "hero/2", "handoff")
+LOCK = """\
+jax==1.0 ; python_full_version < '3.12' \\
+    --hash=sha256:00
+jax==1.1 ; python_full_version >= '3.12' \\
+    --hash=sha256:01
+sextant==2.0
+"""
 PARAMS = """\
 data: {shards: 20}
 words: {size: 8}
@@ -418,7 +425,7 @@ def build(root: Path) -> Shipyard:
     yard = Shipyard(root=root)
     yard.write("dvc.yaml", yaml.safe_dump(pipeline(), sort_keys=False))
     yard.write("params.yaml", PARAMS)
-    yard.write("requirements.lock", "jax==1.0 \\\n    --hash=sha256:00\nsextant==2.0\n")
+    yard.write("requirements.lock", LOCK)
     yard.write(".gitignore", "/artifacts\n/.dvc/cache\n")
     yard.write("README.md", "# A ship\n")
     yard.write("train/ship.py", "print('sail')\n")

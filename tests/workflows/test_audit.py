@@ -185,7 +185,7 @@ def test_a_taint_is_marked_on_all_that_descends(ship, reckon, monkeypatch):
 def test_the_answer_reads_well(built, reckon, monkeypatch):
     monkeypatch.chdir(built.root)
     shown = reckon("audit", "handoff").stdout
-    assert "Holds. handoff is claimed: only the record says so" in shown
+    assert "Holds. The worst edge of handoff is claimed: only the record says so" in shown
     assert "Coverage: " in shown
     assert "tier T0" in shown
     assert shown.count("\n") < 250

@@ -50,8 +50,9 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def _pins(node: Node, evidence: Evidence) -> Mapping[str, str]:
-    """Name → version of the lock that the recipe names, if a commit at hand holds it."""
+def _pins(node: Node, evidence: Evidence) -> Mapping[str, frozenset[str]]:
+    """Name → versions of the lock that the recipe names, if a commit at hand holds it. A lock for several Pythons may
+    have several versions of a library."""
     if evidence.git is None or node.recipe is None:
         return {}
     for revision in node.revisions[:_MOST]:
@@ -65,19 +66,25 @@ def _pins(node: Node, evidence: Evidence) -> Mapping[str, str]:
 
 
 @lru_cache(maxsize=8)
-def _parsed(lock: bytes) -> Mapping[str, str]:
-    return {normal(name): version for name, version in _PIN.findall(lock.decode("utf-8", "replace"))}
+def _parsed(lock: bytes) -> Mapping[str, frozenset[str]]:
+    found: dict[str, set[str]] = {}
+    for name, version in _PIN.findall(lock.decode("utf-8", "replace")):
+        found.setdefault(normal(name), set()).add(version)
+    return {name: frozenset(versions) for name, versions in found.items()}
 
 
 def _versions(environment: Environment) -> Mapping[str, str]:
     return {normal(str(one.get("name"))): str(one.get("version")) for one in environment.distributions}
 
 
-def _imported(place: Place, node: Node, told: Mapping[str, str], pins: Mapping[str, str]) -> Iterator[Finding]:
+def _imported(
+    place: Place, node: Node, told: Mapping[str, str], pins: Mapping[str, frozenset[str]]
+) -> Iterator[Finding]:
     """What was imported in another version than the lock pins, or than the recipe's determinism names."""
-    for name in sorted(name for name, version in told.items() if pins.get(name, version) != version):
-        text = f"{name} {told[name]} was imported; the lock pins {pins[name]}."
-        yield place.finding(Trouble.SETUP, text, pins[name], told[name])
+    for name in sorted(name for name, version in told.items() if version not in pins.get(name, {version})):
+        locked = " or ".join(sorted(pins[name]))
+        text = f"{name} {told[name]} was imported; the lock pins {locked}."
+        yield place.finding(Trouble.SETUP, text, locked, told[name])
     for name, wanted in (node.recipe.determinism if node.recipe else {}).items():
         found = told.get(normal(name))
         if isinstance(wanted, str) and found is not None and found != wanted:

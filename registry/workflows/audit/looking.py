@@ -1,50 +1,29 @@
-"""Auditing an artifact: gather the evidence of its whole lineage, then judge every edge.
+"""Looking at bytes and asking witnesses, for one audit.
 
-The evidence comes from an archive or from a bundle; the rules (``registry.core.audit``) see no difference. At the depth
-``records`` only records, tables and small artifacts are read; at ``bytes`` every byte that lies here is hashed again
-and every witness that is at hand is asked. One that is not at hand is told as not consulted: neither for nor against.
-Refuses names that nothing is recorded under and files inside artifacts.
+Hashes what lies here: outputs in the working tree, replaced products in DVC's cache, and the audited artifact itself
+wherever somebody has it. What is not here is a finding only where it should be. Refuses nothing: whatever is wrong
+becomes a finding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 
-from registry.core import kinds
-from registry.core.audit import custody, gathering
-from registry.core.audit.evidence import Copy, Custody, Evidence, Node, ReadSettings
-from registry.core.audit.judging import Audit, Looked, edges_of, marks, reproduced
-from registry.core.audit.walk import newest, walk
+from registry.core.audit import custody
+from registry.core.audit.evidence import Copy, Custody, Evidence, Node
+from registry.core.audit.judging import Looked
 from registry.core.comparison import file_changes
 from registry.core.digests import Digest
 from registry.core.findings import Finding, Tally, Trouble, of_file
-from registry.core.forecast import Forecast
-from registry.core.gitobjects import GitTrees
-from registry.core.happened import Happened, happened
-from registry.core.incidents import Incident, Incidents
 from registry.core.ledger import Ledger
-from registry.core.lineage import Lineage
-from registry.core.names import Name
-from registry.core.pointers import Pointer
 from registry.core.records import Output, Product
-from registry.core.resolving import Held, artifact, root_of
+from registry.core.resolving import Held, root_of
 from registry.core.tensors import tensor_root
-from registry.core.withheld import Withheld
 from registry.errors import ReckonError, Refused
-from registry.ports import Bytes, Cache, Columns, Commits, Observer, Papers, RecordStore, Repository
+from registry.ports import Bytes, Cache, Columns, Observer, Repository
 
-RARER = (Forecast.KIND, Withheld.KIND, Incident.KIND, Pointer.KIND)
-MOST_EVENTS = 10_000
 _WITNESSES = ("dvc.lock", "DVC cache", "mlflow", "wandb")
-
-
-class Depth(StrEnum):
-    """How far an audit looks: at all bytes, or at records, tables and small artifacts only."""
-
-    BYTES = "bytes"
-    RECORDS = "records"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,126 +51,27 @@ class Live:
     copies: Callable[[Ledger, Collection[Digest]], tuple[Mapping[Digest, tuple[Copy, ...]], Mapping[str, str]]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Auditor:
-    """Audits the artifacts of one archive or bundle. ``commits`` is None where there is no git to ask.
-
-    ``live`` is None for a bundle; ``at_hand`` is the artifact itself when somebody names its folder.
-    """
-
-    records: RecordStore
-    ledger: Ledger
-    columns: Columns
-    papers: Papers
-    settings: ReadSettings
-    commits: Commits | None = None
-    with_history: bool = True
-    live: Live | None = None
-    at_hand: AtHand | None = None
-
-    def audit(self, name: Name, depth: Depth) -> tuple[Audit, Evidence]:
-        """Audit what ``name`` means: the outcome, and what it rests on. Raises ``UnknownName`` when there is none."""
-        held, evidence = self.gather(name)
-        looking = _Looking(auditor=self, held=held, evidence=evidence)
-        if depth is Depth.BYTES or self.at_hand is not None:
-            looking.hash(depth)
-        if depth is Depth.BYTES:
-            looking.ask()
-        judged = looking.complete()
-        audit = Audit(
-            name=str(name),
-            product=held.product_digest,
-            depth=depth.value,
-            edges=edges_of(judged),
-            looked=looking.looked(),
-            reproduced=reproduced(judged),
-            consulted=looking.consulted,
-            marks=tuple(marks(judged)),
-        )
-        return audit, judged
-
-    def read(self, name: Name) -> tuple[Held, Evidence]:
-        """Gather, and judge once at the depth ``records``, so that everything which that needs has been read."""
-        held, evidence = self.gather(name)
-        edges_of(evidence)
-        return held, evidence
-
-    def gather(self, name: Name) -> tuple[Held, Evidence]:
-        """The artifact and the evidence that records, tables and git give of its lineage; no bytes are hashed."""
-        if name.path is not None:
-            raise Refused(
-                f"{name} is a file.", remedy=f"Audit {name.artifact}; see 'reckon prove {name}' for the file."
-            )
-        held = artifact(self.ledger, name)
-        lineage = Lineage(self.ledger, self.columns.files)
-        nodes = walk(self.ledger, lineage, held.product_digest)
-        rarer = {kind: tuple(self._read(kind)) for kind in RARER}
-        incidents = Incidents.build(self._raw(Incident.KIND), self.ledger)
-        surveyed = self.columns.survey(gathering.wanted(nodes.values(), self.ledger))
-        git = self.commits if self.commits is not None and self.commits.here else None
-        additions = git.additions("manifests") if git is not None and self.with_history else None
-        evidence = Evidence(
-            ledger=self.ledger,
-            nodes=nodes,
-            current=newest(self.ledger, nodes.values()),
-            surveyed=surveyed,
-            leaves=self.columns.count_leaves(gathering.tabled_roots(nodes.values())),
-            paper=self.papers.read,
-            settings=self.settings,
-            git=None if git is None else GitTrees(git.read),
-            additions=additions,
-            precedes=_never if git is None or additions is None else git.precedes,
-            forecasts={digest: one for digest, one in rarer[Forecast.KIND] if isinstance(one, Forecast | ReckonError)},
-            sealed=gathering.sealed(self.ledger, surveyed),
-            withheld={one.digest: one for _, one in rarer[Withheld.KIND] if isinstance(one, Withheld)},
-            incidents=incidents,
-            happened=self._happened(lineage, incidents),
-            damages=tuple(_damages(rarer)),
-            altered=() if self.live is None or git is None else tuple(self.live.repository.altered("manifests")),
-        )
-        return held, evidence
-
-    def _happened(self, lineage: Lineage, incidents: Incidents) -> Happened:
-        """Events and taints by product. Without any there is nothing to look up; a flood of them is not looked up."""
-        if not 0 < len(incidents.events) <= MOST_EVENTS:
-            return Happened()
-        return happened(self.ledger, lineage, self.columns.files, incidents)
-
-    def _read(self, kind: str) -> Iterator[tuple[Digest, object]]:
-        """Records of a kind, or what is wrong with them."""
-        for digest, data in self._raw(kind):
-            try:
-                yield digest, data if isinstance(data, ReckonError) else kinds.read(kind, data)
-            except ReckonError as error:
-                yield digest, error
-
-    def _raw(self, kind: str) -> Iterator[tuple[Digest, bytes | ReckonError]]:
-        for digest in self.records.digests(kind):
-            try:
-                yield digest, self.records.get(kind, digest)
-            except ReckonError as error:
-                yield digest, error
-
-
 @dataclass(slots=True, kw_only=True)
-class _Looking:
+class Looking:
     """One audit while it looks at bytes and asks witnesses."""
 
-    auditor: Auditor
     held: Held
     evidence: Evidence
+    columns: Columns
+    live: Live | None
+    at_hand: AtHand | None
     tally: Tally = field(default_factory=Tally)
     custody: dict[Digest, Custody] = field(default_factory=dict)
     copies: Mapping[Digest, tuple[Copy, ...]] = field(default_factory=dict)
     consulted: dict[str, str] = field(default_factory=dict)
 
-    def hash(self, depth: Depth) -> None:
-        """Hash what lies here: of every product at the depth ``bytes``, else only the artifact that is at hand."""
-        live = self.auditor.live if depth is Depth.BYTES else None
+    def hash(self) -> None:
+        """Hash what lies here: of every product in a working archive, else only the artifact that is at hand."""
+        live = self.live
         for node in self.evidence.nodes.values():
             subject = node.digest == self.held.product_digest
-            if subject and self.auditor.at_hand is not None:
-                self._keep(node, [self.held.output.name], self._at_hand(self.auditor.at_hand))
+            if subject and self.at_hand is not None:
+                self._keep(node, [self.held.output.name], self._at_hand(self.at_hand))
             elif live is not None and node.digest in self.evidence.current:
                 self._present(node, live, subject)
             elif live is not None:
@@ -199,10 +79,10 @@ class _Looking:
 
     def ask(self) -> None:
         """Ask the trackers about every execution of the lineage."""
-        if self.auditor.live is not None:
+        if self.live is not None:
             executions = [digest for node in self.evidence.nodes.values() for digest, _ in node.executions]
-            self.copies, told = self.auditor.live.copies(self.auditor.ledger, executions)
-            self.consulted.update({**self.auditor.live.consulted, **told})
+            self.copies, told = self.live.copies(self.evidence.ledger, executions)
+            self.consulted.update({**self.live.consulted, **told})
 
     def complete(self) -> Evidence:
         """The evidence with what was found."""
@@ -214,7 +94,7 @@ class _Looking:
 
     def looked(self) -> Looked:
         """Counts of what was looked at."""
-        ledger = self.auditor.ledger
+        ledger = self.evidence.ledger
         records = (ledger.recipes, ledger.products, ledger.executions, ledger.environments, self.evidence.forecasts)
         return Looked(
             files=self.tally.files,
@@ -258,7 +138,7 @@ class _Looking:
             return None
         try:
             found = cache.files(output.locator, _base(output.path))
-            recorded = self.auditor.columns.files(output.digest)
+            recorded = self.columns.files(output.digest)
         except ReckonError:
             return None
         changes = file_changes(recorded, found)
@@ -274,7 +154,7 @@ class _Looking:
             if cache is None or output.locator is None:
                 continue
             try:
-                recorded = self.auditor.columns.files(output.digest)
+                recorded = self.columns.files(output.digest)
             except ReckonError:
                 continue  # Told with the records.
             try:
@@ -294,7 +174,7 @@ class _Looking:
         found = place.disk.files(place.path)
         self.tally.files += len(found)
         self.tally.size_bytes += sum(entry.size_bytes for entry in found)
-        for change in file_changes(self.auditor.columns.files(output.digest), found):
+        for change in file_changes(self.columns.files(output.digest), found):
             if change.recorded is not None:
                 yield of_file(output.name, f"{output.path}/{change.key}", change)
         yield from self._tensors(place, output)
@@ -326,18 +206,6 @@ class _Looking:
 
     def _keep(self, node: Node, looked: Iterable[str], found: Iterable[Finding]) -> None:
         self.custody[node.digest] = custody.custody_of(node.product, looked, found, self.evidence.withheld)
-
-
-def _damages(records: Mapping[str, Collection[tuple[Digest, object]]]) -> Iterator[str]:
-    """What is wrong with records of the rarer kinds. A damaged declaration excuses nothing, but it is told."""
-    for kind, found in records.items():
-        for digest, one in found:
-            if isinstance(one, ReckonError):
-                yield f"the {kind} record {digest}: {one.message}"
-
-
-def _never(_earlier: str, _later: str) -> bool:
-    return False
 
 
 def _base(path: str) -> str:

@@ -1,6 +1,6 @@
-"""Stage ``rung/<name>``:
+"""Stage ``rung/<name>``: one rung of the ladder, trained from fresh parameters.
 
-one rung of the ladder, trained from fresh parameters. Run as ``python -m train.rung NAME``.
+Run as ``python -m train.rung NAME``. Refuses a name that the settings do not have.
 """
 
 from __future__ import annotations

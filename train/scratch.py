@@ -72,10 +72,10 @@ class Scratch:
 
     def own(self, attempt: str) -> None:
         """Note that ``attempt`` writes here from now on. Makes the folders."""
+        if not self.work.is_dir():
+            (self.folder / "complete").unlink(missing_ok=True)  # of outputs that were published before a kill
         for folder in (self.states, self.work / "checkpoints"):
             folder.mkdir(parents=True, exist_ok=True)
-        if (self.folder / "complete").is_file() and not self.work.is_dir():
-            (self.folder / "complete").unlink()
         owners = self._owners()
         write_json(self.folder / "owners.json", {**owners, "last": attempt})
 

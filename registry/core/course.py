@@ -20,10 +20,10 @@ from registry.core.names import Name, known
 from registry.core.order import Order
 from registry.core.orderfacts import OrderFacts
 from registry.core.records import Output, Product, Recipe
-from registry.core.resolving import file_in
+from registry.core.resolving import digest_inside, file_in
 from registry.core.spans import Documents
 from registry.core.transcript import parse
-from registry.errors import DoesNotHold, Refused, UnknownName
+from registry.errors import DoesNotHold, ReckonError, Refused, UnknownName
 
 ORDER: Final = "order.json"
 TRANSCRIPT: Final = "transcript.jsonl"
@@ -215,13 +215,21 @@ class Navigator:
         return None
 
     def _trained(self) -> dict[str, Digest]:
-        """The newest product of every stage that kept checkpoints."""
+        """The newest product of every stage that kept checkpoints and told the order of its data."""
         heads = {stage: self.ledger.head(stage) for stage in self.ledger.stages()}
         found = {stage: head[1].product for stage, head in heads.items() if head is not None}
         products = self.ledger.products
         return {
-            stage: one for stage, one in found.items() if one is not None and one in products and _kept(products[one])
+            stage: one
+            for stage, one in found.items()
+            if one is not None and one in products and _kept(products[one]) and self._ordered(products[one])
         }
+
+    def _ordered(self, product: Product) -> bool:
+        try:
+            return digest_inside(self.files(product.outputs[0].digest), ORDER) is not None
+        except ReckonError:
+            return False
 
     def _chain(self, run: str, members: Sequence[Digest]) -> Iterator[Leg]:
         """The segments from the first to the last, found from the last one backwards."""

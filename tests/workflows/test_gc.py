@@ -138,6 +138,7 @@ def test_a_plan_deletes_nothing_and_says_how_much_it_would(chart, gc, reckon):
     assert "Nothing may go." in reckon("gc").stdout
 
 
+@pytest.mark.slow
 def test_every_reached_file_can_still_be_read_afterwards(chart, gc):
     gc("--yes")
     shelf, ledger, tables = charting.copies(chart.root), wiring.ledger(chart.root), wiring.table_store(chart.root)
@@ -148,6 +149,7 @@ def test_every_reached_file_can_still_be_read_afterwards(chart, gc):
     assert charting.orderly(chart.root).prove("hero", range(1, STEPS + 1)).holds
 
 
+@pytest.mark.slow
 def test_what_is_let_go_is_written_down_first(chart, gc, reckon):
     record = gc("--yes")["done"]["record"]
     told = json.loads(reckon("show", record, "--json").stdout)["record"]
@@ -186,6 +188,7 @@ def mark(chart: Charted, name: str, holds: str) -> None:
     chart.records.put(record.kind, record_bytes(record))
 
 
+@pytest.mark.slow
 def test_a_name_is_pinned_when_it_gets_its_class(chart, gc, reckon):
     assert reckon("gc", "keep", f"{OLD}@step-8", "--as", "milestone", "--text", "in the paper").status == 0
     charts.train(chart, OLD, range(1, STEPS + 1), keep=(8, 16, 24), seed=100)
@@ -195,6 +198,7 @@ def test_a_name_is_pinned_when_it_gets_its_class(chart, gc, reckon):
     assert dropped in goes(plan)
 
 
+@pytest.mark.slow
 def test_a_handoff_stays_without_being_told(chart, gc):
     """hero/1 is trained anew; the old hero/2 began from the old one's checkpoint."""
     charts.train(chart, "hero/1", range(1, 13), keep=(6, 12), seed=31)
@@ -205,6 +209,7 @@ def test_a_handoff_stays_without_being_told(chart, gc):
     assert "handoff" in reasons(plan, label(chart, "hero/1", 12))
 
 
+@pytest.mark.slow
 def test_a_forecast_keeps_the_runs_that_it_rests_on(chart, gc):
     """By the digests of their papers: the last checkpoint stays with them, those between may go."""
     _, product = products(chart, OLD)[0]
@@ -287,6 +292,7 @@ def test_a_tainted_shard_stays_as_evidence(charted, gc, reckon, monkeypatch):
     assert md5_of(charted, "shards", 0, shard) not in goes(gc())
 
 
+@pytest.mark.slow
 def test_milestones_by_their_step_stay(chart, gc):
     chart.write("params.yaml", b"retention: {milestone_every_steps: 16}\n")
     plan = gc()
@@ -311,6 +317,7 @@ def test_both_sides_of_a_contradiction_stay(charted, gc, monkeypatch):
     assert reasons(plan, label(charted, OLD, 16)) == {"contradiction"}
 
 
+@pytest.mark.slow
 def test_young_products_stay(chart, gc, monkeypatch):
     chart.write("params.yaml", b"retention: {superseded_days: 500}\n")
     plan = gc()
@@ -345,6 +352,7 @@ def git(chart: Charted, *arguments: str) -> None:
 # Objects that no record speaks of, scratch and attempts go by their age.
 
 
+@pytest.mark.slow
 def test_an_object_that_no_record_speaks_of_goes_when_it_is_old(chart, gc):
     name = chart.stored(b"somebody's")
     stores = (".dvc/cache", "artifacts/store/remote")
@@ -364,6 +372,7 @@ def age(path: Path, days: int) -> None:
     os.utime(path, (when.timestamp(), when.timestamp()))
 
 
+@pytest.mark.slow
 def test_scratch_goes_by_the_age_of_its_newest_file(chart, gc):
     old, new = "artifacts/scratch/rung/d32/aa/states/step-5/x", "artifacts/scratch/rung/d32/bb/states/step-5/x"
     for path in (old, new):
@@ -395,6 +404,7 @@ def test_the_last_copy_in_scratch_stays(chart, gc):
     assert found["ground"] == "handoff"
 
 
+@pytest.mark.slow
 def test_a_link_to_an_object_is_no_copy(chart, gc):
     """The working tree holds links into the cache, as DVC can make them: without the cache nothing would be left."""
     data = (chart.root / f"artifacts/hero/1/checkpoints/step-12/{STATE}").read_bytes()
@@ -568,3 +578,25 @@ def test_bad_input_is_refused(charted, reckon, arguments, words):
 def test_bad_settings_are_refused(charted, reckon):
     charted.write("params.yaml", b"retention: {scratch_days: soon}\n")
     assert "retention.scratch_days" in reckon("gc").stderr
+
+
+def test_attempts_that_gave_nothing_go_when_they_are_recorded_and_old(toy, gc, monkeypatch):
+    """A failed one that is recorded goes; one that made what stays, and one that nobody recorded, stay."""
+    monkeypatch.chdir(toy.root)
+    monkeypatch.setattr(wiring, "host", lambda: HOST)
+    for stage in ("chart", "note"):
+        toy.recorder.begin(stage, None)
+        with pytest.raises(RuntimeError):
+            toy.attempt(stage, failing=True)
+    toy.run("chart")
+    facts = gc()
+    runs = {path.name: path.parent.name for path in toy.root.glob("artifacts/runs/*/2*")}
+    assert sorted(runs.values()) == ["chart", "chart", "note"]
+    assert [one["what"] for one in facts["going"]] == ["an attempt of chart"]
+    assert {(one["what"], one["ground"]) for one in facts["staying"] if one["place"] == "runs"} == {
+        ("an attempt of chart", "witness"),
+        ("an attempt of note", "unrecorded"),
+    }
+    gc("--yes")
+    assert len(list(toy.root.glob("artifacts/runs/*/2*"))) == 2
+    assert list(toy.root.glob("artifacts/runs/chart/*.json*"))

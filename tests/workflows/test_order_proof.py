@@ -82,6 +82,7 @@ def named(findings) -> set[str]:
     return {one["part"] for one in findings if one["trouble"] == Trouble.ORDER}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [ALL, "7:9", str(STEPS)])
 @pytest.mark.parametrize("run", [RUN, "hero", "hero/2"])
 def test_an_untouched_run_holds(charted, prove, run, steps):
@@ -141,6 +142,7 @@ def test_a_run_that_was_fed_by_another_order_is_named(charted, prove, name, chan
     assert findings[0]["recorded"] != findings[0]["found"]
 
 
+@pytest.mark.slow
 def test_facts_that_the_recipe_does_not_ask_for_are_named(charted, prove):
     facts = charts.order_facts(charted)
     config = charts.settings(facts, RUN)
@@ -151,6 +153,7 @@ def test_facts_that_the_recipe_does_not_ask_for_are_named(charted, prove):
     assert told["segments"][0]["agreed"] == STEPS
 
 
+@pytest.mark.slow
 def test_counts_that_do_not_follow_from_the_weights_are_named(charted, prove):
     facts = json.loads((charted.root / ORDER).read_bytes())
     phases = [{**facts["phases"][0], "sequences_per_block": [4, 3, 1]}, facts["phases"][1]]
@@ -158,6 +161,7 @@ def test_counts_that_do_not_follow_from_the_weights_are_named(charted, prove):
     assert "counts after step 0" in named(prove()[1])
 
 
+@pytest.mark.slow
 def test_components_that_do_not_fit_the_tokens_are_named(charted, prove):
     facts = json.loads((charted.root / ORDER).read_bytes())
     charted.edit(ORDER, components=[{**facts["components"][0], "sequences": 99}, *facts["components"][1:]])
@@ -174,6 +178,7 @@ def test_a_swapped_line_is_named_by_its_step(charted, prove):
     assert proof["segments"][0]["agreed"] == 8
 
 
+@pytest.mark.slow
 def test_a_batch_of_its_own_is_told_from_a_run_of_its_own(charted, prove):
     """A forger who chains on from an altered digest leaves one batch that nothing explains."""
     facts = charts.order_facts(charted)
@@ -193,6 +198,7 @@ def test_a_batch_of_its_own_is_told_from_a_run_of_its_own(charted, prove):
     assert "this batch alone" in findings[0]["text"]
 
 
+@pytest.mark.slow
 def test_altered_tokens_are_named_by_their_file(charted, prove):
     (chunk,) = (charted.root / "artifacts/tokens/math/train/input_ids/data/c").glob("0")
     charted.flip(chunk, 40)
@@ -201,6 +207,7 @@ def test_altered_tokens_are_named_by_their_file(charted, prove):
     assert any(one["trouble"] == Trouble.ALTERED and one["path"].endswith("data/c/0") for one in findings)
 
 
+@pytest.mark.slow
 def test_missing_tokens_and_lines_are_findings(charted, prove):
     for chunk in (charted.root / "artifacts/tokens/math/train/input_ids/data").glob("zarr.json"):
         chunk.unlink()

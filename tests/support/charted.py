@@ -203,7 +203,9 @@ def train(
     chart.write(f"{path}/order.json", canonical.encode({**facts.to_json(), "chain": chain}))
     chart.write(f"{path}/transcript.jsonl", b"".join(lines(chart, fed or facts, steps, before)))
     for step in keep:
-        chart.write(f"{path}/checkpoints/step-{step}/state.safetensors", safetensors([seed, step, sum(stage.encode()), 1, 2, 3]))
+        chart.write(
+            f"{path}/checkpoints/step-{step}/state.safetensors", safetensors([seed, step, sum(stage.encode()), 1, 2, 3])
+        )
     told = None if parent is None else _parent_facts(chart, parent)
     inputs = [f"tokens/{domain}" for domain in DOMAINS] + ([] if parent is None else [parent])
     config = settings(facts, stage)

@@ -143,9 +143,7 @@ def _grid(name: str, fields: Mapping[str, object]) -> tuple[int, ...]:
     inner = _sizes(name, settings.get("chunk_shape"))
     nested = any(found.get("name") == "sharding_indexed" for found in _codecs(settings))
     if nested or 0 in inner or math.prod(outer) // math.prod(inner) > MOST_INNER:
-        raise DamagedTensors(
-            f"The array {name!r} has shards in shards, or more blocks in one than a writer makes."
-        )
+        raise DamagedTensors(f"The array {name!r} has shards in shards, or more blocks in one than a writer makes.")
     return inner
 
 

@@ -115,11 +115,17 @@ class Reached:
     def reason(self, product: Digest, own: Output, path: str) -> Reason | None:
         """Why a file of an output stays, None when nothing reaches it. ``path`` is relative to the output."""
         parts = self.parts.get(product, {})
-        whole = f"{own.path}/{path}"
-        found = [reason for part, reason in parts.items() if whole == part or whole.startswith(f"{part}/")]
+        found = [parts[part] for part in _upwards(f"{own.path}/{path}") if part in parts]
         if PAPERS in parts and not path.startswith(_CHECKPOINTS):
             found.append(parts[PAPERS])
         return min(found, key=lambda reason: _RANK[reason.ground], default=None)
+
+
+def _upwards(path: str) -> Iterator[str]:
+    """A path and the folders that it lies in, without looking at a disk."""
+    while path:
+        yield path
+        path = path.rpartition("/")[0]
 
 
 def reach(known: Known) -> Reached:

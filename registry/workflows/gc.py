@@ -46,6 +46,7 @@ class _Books:
     owners: dict[str, Needed] = field(default_factory=dict)
     dropped: dict[str, str] = field(default_factory=dict)
     gone: dict[str, list[Subject]] = field(default_factory=dict)
+    doubts: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,14 +71,13 @@ class Cleaner:
         return Plan(
             going=tuple(one for one in decided if isinstance(one, Going)),
             staying=tuple(one for one in decided if isinstance(one, Staying)),
-            notes=(*self.places.notes, *self.doubts, *self._running.values()),
+            notes=(*self.places.notes, *self._doubts),
         )
 
     def carry_out(self, plan: Plan, advance: Callable[[int], None]) -> Done:
         """Delete what a plan lets go. ``advance`` is told of bytes. Raises ``Refused`` where nothing may be deleted."""
-        doubts = (*self.doubts, *self._running.values())
-        if doubts:
-            raise Refused(f"Nothing was deleted. {doubts[0]}", remedy="Run it again once that is mended.")
+        if self._doubts:
+            raise Refused(f"Nothing was deleted. {self._doubts[0]}", remedy="Run it again once that is mended.")
         record = self._told(plan)
         removed, failed = [], []
         for one in sorted(plan.going, key=_order):
@@ -88,6 +88,11 @@ class Cleaner:
             except (ReckonError, OSError) as error:
                 failed.append(f"{one.unit.path}: {error}")
         return Done(removed=tuple(removed), failed=tuple(failed), record=record)
+
+    @property
+    def _doubts(self) -> tuple[str, ...]:
+        """Why nothing may be deleted now."""
+        return (*self.doubts, *self._books.doubts, *self._running.values())
 
     @cached_property
     def _running(self) -> Mapping[str, str]:
@@ -125,6 +130,7 @@ class Cleaner:
         if entries is None:
             reason = Reason(ground=Ground.WITNESS, why="its file table cannot be read")
             books.owners.update((md5, Needed(what=own.name, reason=reason)) for md5 in listing.values())
+            books.doubts.append(f"The file table of {own.name} ({digest.short}) cannot be read.")
             return
         strongest: Needed | None = None
         for entry in entries:

@@ -452,6 +452,12 @@ def test_damaged_or_missing_records_stop_the_deleting(chart, gc, reckon):
         assert stores(chart) == before
         assert gc()["notes"]
         path.unlink()
+    _, product = products(chart, OLD)[0]
+    table = chart.root / f"manifests/objects/{product.outputs[0].digest.hex}.parquet"
+    data = table.read_bytes()
+    table.write_bytes(data[:-9])
+    assert "file table" in reckon("gc", "--yes").stderr
+    table.write_bytes(data)
     git(chart, "init", "-q")
     git(chart, "add", "manifests")
     git(chart, "commit", "-qm", "x")

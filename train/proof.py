@@ -136,7 +136,7 @@ def _read(path: Path, missing: str, remedy: str) -> bytes:
 
 def _checked_root(recorded: Output | None, folder: Path, manifests: Path) -> Digest:
     """The tensor root of the checkpoint's bytes, which must be the recorded one."""
-    root = tensorfile.root(folder / "state.safetensors")
+    root = _root(folder)
     expected = None if recorded is None else recorded.contents.get("tensors")
     if str(root) == expected:
         return root
@@ -150,6 +150,15 @@ def _checked_root(recorded: Output | None, folder: Path, manifests: Path) -> Dig
         f"The tensors in {folder} have the root {root}, but the record says {expected}.",
         remedy="They were altered or damaged: compare with 'reckon verify', and bring them back with 'dvc checkout'.",
     )
+
+
+def _root(folder: Path) -> Digest:
+    try:
+        return tensorfile.root(folder / "state.safetensors")
+    except MalformedRecord as error:
+        raise DoesNotHold(
+            f"The state in {folder} is damaged: {error.message}", remedy="Bring it back with 'dvc checkout'."
+        ) from error
 
 
 def _products(manifests: Path) -> Iterator[Product]:

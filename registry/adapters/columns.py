@@ -15,9 +15,10 @@ from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from itertools import pairwise
 from typing import Any, TypeVar, overload
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -29,9 +30,9 @@ from registry.errors import DoesNotHold, ReckonError, UnknownName
 
 T = TypeVar("T")
 U = TypeVar("U")
-_MOST_ROWS = 20_000_000
+_MOST_ROWS = 5_000_000
 _LONGEST_TEXT_BYTES = 4096
-_MOST_TEXT_BYTES = 2**30
+_MOST_TEXT_BYTES = 2**29
 _LARGEST_SIZE = 2**53 - 1
 _KEPT_TABLES = 4
 _FILES = {"path": pa.string(), "size_bytes": pa.int64(), "sha256": pa.string()}
@@ -39,7 +40,8 @@ _LEAVES = {"name": pa.string(), "dtype": pa.string(), "shape": pa.string(), "bla
 _BAD_PATH = r"(^|/)\.{0,2}(/|$)|[\\\x00-\x1f\x7f]"
 _BAD_NAME = r"^$|[^!-~]"
 _HEX_DIGITS = 64
-_DECIMALS, _LETTERS = 10, 6
+_HEX = b"0123456789abcdef"
+_PLAIN = bytes(byte for byte in range(32, 256) if byte not in b"\\\x7f")
 _SHAPE = r"^\[([0-9]{1,16}(, [0-9]{1,16}){0,31})?\]$"
 
 
@@ -75,22 +77,27 @@ class FileRows(Sequence[FileEntry]):
     @property
     def digest(self) -> Digest:
         """The tree digest, from the columns."""
+        return digest_of_tree(len(self), merkle_root(_leaves(self._texts)))
+
+    @cached_property
+    def _texts(self) -> Any:
+        """Each row as it stands in a page, with the comma that would follow it."""
         paths, sizes, digests = self._columns
-        quoted = pc.replace_substring(paths, '"', '\\"')
-        rows = _joined('["', quoted, '",', pc.cast(sizes, pa.string()), ',"sha256:', digests, '"],')
-        return digest_of_tree(len(rows), merkle_root(_leaves(rows)))
+        quoted = pc.replace_substring(paths, '"', '\\"') if b'"' in _bytes(paths) else paths
+        return _joined('["', quoted, '",', pc.cast(sizes, pa.string()), ',"sha256:', digests, '"],')
 
     def part(self, path: str) -> Digest | None:
         """SHA-256 of the file at ``path``, tree digest of the folder there, or None when there is neither."""
-        paths, sizes, digests = self._columns
+        paths, _, digests = self._columns
         at = self._position(path)
         if at < len(self) and paths[at].as_py() == path:
             return Digest(Algorithm.SHA256, digests[at].as_py())
         first, after = self._position(f"{path}/"), self._position(f"{path}0")
         if first == after:
             return None
-        inside = pc.utf8_slice_codeunits(paths.slice(first, after - first), len(path) + 1, 2**31 - 1)
-        return FileRows(inside, sizes.slice(first, after - first), digests.slice(first, after - first)).digest
+        begin = len(('["' + f"{path}/".replace('"', '\\"')).encode())
+        inside = _cut(self._texts.slice(first, after - first), begin)
+        return digest_of_tree(after - first, merkle_root(_leaves(_joined('["', inside))))
 
     def _position(self, path: str) -> int:
         paths = self._columns[0]
@@ -148,7 +155,7 @@ class TableColumns:
         name = f"objects/{tree.hex}.parquet"
         table = self._read(name, _FILES)
         paths, sizes, digests = (_one(table.column(column)) for column in _FILES)
-        _require(not _any(pc.match_substring_regex(paths, _BAD_PATH)), name, "a path could leave the tree")
+        _require(_all_inside(paths), name, "a path could leave the tree")
         _require(_all_hex(digests), name, "a digest is no SHA-256")
         _require(_all(pc.and_(pc.greater_equal(sizes, 0), pc.less_equal(sizes, _LARGEST_SIZE))), name, "a size is none")
         _require(_ascending(paths), name, "its paths are not sorted, or one stands twice")
@@ -179,14 +186,9 @@ def _leaves(rows: Any) -> list[bytes]:
     if text is None:
         return []
     ends, data = memoryview(offsets).cast("i"), memoryview(text)
-    found = []
-    for first in range(0, len(rows), PAGE_FILES):
-        after = min(first + PAGE_FILES, len(rows))
-        hasher = hashlib.sha256(b"\0[")
-        hasher.update(data[ends[first] : ends[after] - 1])
-        hasher.update(b"]")
-        found.append(hasher.digest())
-    return found
+    borders = [*range(0, len(rows), PAGE_FILES), len(rows)]
+    pages = (data[ends[first] : ends[after] - 1] for first, after in pairwise(borders))
+    return [hashlib.sha256(b"".join((b"\0[", page, b"]"))).digest() for page in pages]
 
 
 def _bounded(column: Any, kind: Any, name: str) -> Any:
@@ -243,15 +245,32 @@ def _ascending(column: Any) -> bool:
     return len(column) < 2 or _all(pc.less(column.slice(0, len(column) - 1), column.slice(1)))
 
 
+def _cut(column: Any, begin: int) -> Any:
+    """Texts without their first ``begin`` bytes, which end with a character."""
+    return pc.binary_slice(column.view(pa.binary()), begin, 2**31 - 1).view(pa.string())
+
+
 def _all_hex(column: Any) -> bool:
-    """Whether every text is 64 lower-case hex digits. Bytes wrap round, so that one comparison holds both bounds."""
-    if not len(column):
+    """Whether every text is 64 lower-case hex digits."""
+    return _all(pc.equal(pc.binary_length(column), _HEX_DIGITS)) and not _bytes(column).translate(None, _HEX)
+
+
+def _all_inside(paths: Any) -> bool:
+    """Whether every path is one that :func:`checked_path` takes. What is plainly good is not looked at twice."""
+    text = _bytes(paths)
+    borders = (pc.starts_with(paths, "/"), pc.starts_with(paths, "."), pc.ends_with(paths, "/"), pc.equal(paths, ""))
+    if not (b"//" in text or b"/." in text or text.translate(None, _PLAIN) or any(map(_any, borders))):
         return True
-    if not _all(pc.equal(pc.binary_length(column), _HEX_DIGITS)):
-        return False
-    start = column.offset * _HEX_DIGITS
-    text = np.frombuffer(column.buffers()[2], np.uint8)[start : start + len(column) * _HEX_DIGITS]
-    return bool(((text - ord("0") < _DECIMALS) | (text - ord("a") < _LETTERS)).all())
+    return not _any(pc.match_substring_regex(paths, _BAD_PATH))
+
+
+def _bytes(column: Any) -> bytes:
+    """The bytes of all texts of a column one after the other."""
+    _, offsets, text = column.buffers()
+    if text is None or not len(column):
+        return b""
+    ends = memoryview(offsets).cast("i")
+    return bytes(memoryview(text)[ends[column.offset] : ends[column.offset + len(column)]])
 
 
 def _all(flags: Any) -> bool:

@@ -8,18 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.recorded import put, record
 
 from registry.core import transcript
-from registry.core.codec import record_bytes
-from registry.core.digests import Digest, FileEntry, sha256, tree_digest
 from registry.core.names import Name
-from registry.core.records import Execution, Outcome, Output, Product, Revision
+from registry.core.records import Outcome
 from registry.core.transcript import Line
 from registry.errors import DoesNotHold, Refused
 from train import tensorfile
 from train.proof import prove_parent, require_sealed_forecast
 
-RECIPE = sha256(b"recipe")
 PARENT = Name(stage="hero/1", step=4)
 
 
@@ -42,63 +40,6 @@ def lay(output: Path, *, seed: int) -> None:
         (folder / "checkpoint.json").write_text("{}\n")
     lines = [Line(step=step, loss=1, gradient_norm=1, order="0" * 64, state="0" * 16) for step in range(1, 5)]
     (output / "transcript.jsonl").write_bytes(b"".join(transcript.line(one) for one in lines))
-
-
-def record(attempt: str, started: str, *, outcome: Outcome = Outcome.COMPLETE, stage: str = "hero/1") -> Digest:
-    """Record what lies in the stage's output now as the product of an execution."""
-    output = Path("artifacts") / stage
-    entries = [
-        FileEntry(
-            path=path.relative_to(output).as_posix(), size_bytes=path.stat().st_size, digest=sha256(path.read_bytes())
-        )
-        for path in output.rglob("*")
-        if path.is_file()
-    ]
-    whole = described(stage, tree_digest(entries), {})
-    kept = [
-        described(
-            f"{stage}@{folder.name}",
-            sha256(folder.name.encode()),
-            {"tensors": str(tensorfile.root(folder / "state.safetensors"))},
-        )
-        for folder in sorted(output.glob("checkpoints/*"))
-    ]
-    product = Product(stage=stage, recipe=RECIPE, outputs=(whole, *kept))
-    digest = put("products", record_bytes(product))
-    complete = outcome is Outcome.COMPLETE
-    execution = Execution(
-        stage=stage,
-        attempt=attempt,
-        recipe=RECIPE,
-        product=digest if complete else None,
-        outcome=outcome,
-        cause=None if complete else {"error": "Diverged", "message": "it did"},
-        steps=None,
-        resumed=None,
-        parent=None,
-        revision=Revision(commit="0" * 40, tree="0" * 40, patch=None),
-        host={},
-        started=started,
-        ended=started,
-        environment=None,
-        trackers=(),
-        incidents=(),
-        hypothesis=None,
-    )
-    put("executions", record_bytes(execution))
-    return digest
-
-
-def described(name: str, digest: Digest, contents: dict[str, str]) -> Output:
-    return Output(name=name, path=name, digest=digest, size_bytes=1, files=1, contents=contents, locator=None)
-
-
-def put(kind: str, data: bytes) -> Digest:
-    digest = sha256(data)
-    path = Path("manifests") / kind / f"{digest.hex}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
-    return digest
 
 
 def test_the_last_checkpoint_of_the_latest_product_is_proven(ship: Path) -> None:

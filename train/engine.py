@@ -54,6 +54,11 @@ class Engine:
     plan: Plan
     tokens: Path = paths.TOKENS
 
+    @property
+    def seed(self) -> int:
+        """The seed of everything random."""
+        return whole(self.plan.sections["order"], "seed")
+
     @cached_property
     def family(self) -> Family:
         """The model behind its interface."""
@@ -66,7 +71,7 @@ class Engine:
         built = optimizer(self.plan.sections["training"], rung, self.plan.family.schedule).build(rung.steps)
         config = TrainerConfig(
             id=self.plan.stage,
-            seed=self.order.seed,
+            seed=self.seed,
             tracker=NoopConfig(),
             train_batch_size=rung.batch_sequences,
             num_train_steps=rung.steps,
@@ -94,13 +99,13 @@ class Engine:
 
     def fresh(self) -> TrainerState:
         """The state before the first step."""
-        keys = Keys.of(self.order.seed)
+        keys = Keys.of(self.seed)
         return self.trainer.initial_state(keys.training, model_init=lambda: self.family.build(keys.model))
 
     @cached_property
     def template(self) -> TrainerState:
         """The form of the state, without arrays."""
-        keys = Keys.of(self.order.seed)
+        keys = Keys.of(self.seed)
 
         def build() -> TrainerState:
             model = self.family.build(keys.model)

@@ -116,7 +116,8 @@ class Run:
 
     def _stop(self) -> None:
         name = signal.Signals(self.asked[0]).name
-        if self.scratch.latest() is None or self.scratch.latest().step != self.step:  # type: ignore[union-attr]
+        latest = self.scratch.latest()
+        if latest is None or latest.step != self.step:
             self._keep(output=False)
         words = f"The process was asked to stop by {name} after step {self.step}."
         self.attempt.tell(Incident(incident="interruption", first_step=self.step, last_step=self.step, text=words))

@@ -226,7 +226,7 @@ def _wait_for(sea: Sea, step: int) -> None:
     """Wait until the second segment's transcript comes to ``step``."""
     deadline = time.monotonic() + 240
     while time.monotonic() < deadline:
-        for path in sea.root.glob("artifacts/scratch/hero/2/*/work/transcript.jsonl"):
+        for path in sea.root.glob("artifacts/scratch/hero/2/*/*/transcript.jsonl"):
             if f'"step":{step}}}'.encode() in path.read_bytes():
                 return
         time.sleep(0.02)

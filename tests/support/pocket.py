@@ -24,7 +24,7 @@ PARAMS: dict[str, Any] = {
         "x64": False,
         "custom_softmax_gradient": True,
         "ragged_dot": "xla",
-        "xla_flags": ["--xla_backend_optimization_level=1"],
+        "xla_flags": ["--xla_backend_optimization_level=1", "--xla_cpu_experimental_ynn_fusion_type="],
     },
     "family": {
         "name": "toy",

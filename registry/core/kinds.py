@@ -14,6 +14,7 @@ from registry.core.forecast import Forecast
 from registry.core.incidents import Incident
 from registry.core.pointers import Pointer
 from registry.core.records import Environment, Execution, Product, Recipe
+from registry.core.release import Release
 from registry.core.retention import Retention
 from registry.core.withheld import Withheld
 from registry.errors import MalformedRecord
@@ -28,6 +29,7 @@ READERS: Mapping[str, Callable[[Json], Record]] = {
     Withheld.KIND: Withheld.from_json,
     Incident.KIND: Incident.from_json,
     Retention.KIND: Retention.from_json,
+    Release.KIND: Release.from_json,
 }
 
 

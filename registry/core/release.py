@@ -1,0 +1,290 @@
+"""A release: a folder of weights with everything that explains them, and the signed statement that binds it together.
+
+The statement is an in-toto Statement v1 whose subjects are all other files of the folder, and whose predicate says
+name, version, repository and parent release, so that an old folder cannot be given out as a new release. Its payload is
+canonical; the SHA-256 of the payload is the release's identity. Refuses names and versions in other spellings, and a
+statement that names a file outside of the folder.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Final, Self
+
+from registry.core import canonical
+from registry.core.canonical import Json
+from registry.core.codec import Reader, opened
+from registry.core.digests import Algorithm, Digest, sha256
+from registry.core.names import Name, checked_path
+from registry.errors import MalformedRecord, Refused
+
+PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
+STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
+PREDICATE_TYPE: Final = "urn:deadreckon:release:v1"
+
+CARD: Final = "README.md"
+CHECKPOINTS: Final = "checkpoints.json"
+CRATE: Final = "ro-crate-metadata.json"
+CURVE: Final = "loss.svg"
+SIGNATURE: Final = "model.sig"
+STATEMENT: Final = "provenance/release.dsse.json"
+BUNDLE: Final = "provenance/bundle.tar"
+TEMPLATE: Final = "provenance/card.md"
+LOADING: Final = "provenance/loading.json"
+STAGES: Final = "provenance/stages"
+ATTESTATIONS: Final = "provenance/attestations"
+UNSTATED: Final = (STATEMENT, SIGNATURE)
+
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?")
+_VERSION = re.compile(r"(?:0|[1-9][0-9]{0,5})(?:\.(?:0|[1-9][0-9]{0,5})){2}")
+_REPOSITORY = re.compile(r"(?!.*(?:--|\.\.))[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{6})?Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """What a release is called: name, version (``X.Y.Z``), and the repository that it is meant for (``ORG/REPO``)."""
+
+    name: str
+    version: str
+    repository: str
+
+    def __post_init__(self) -> None:
+        _require(_NAME, self.name, "is not the name of a release", "Write it like 'pocket-moe': lower case, no slash.")
+        _require(_VERSION, self.version, "is not a version", "Write it like '1.0.0': three numbers.")
+        wrong = ".." in self.repository or "--" in self.repository
+        _require(
+            _REPOSITORY, "" if wrong else self.repository, "is not a repository", "Write it like 'lab/pocket-moe'."
+        )
+
+    def __str__(self) -> str:
+        return f"{self.name}/{self.version}"
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The version as numbers, which sort."""
+        return tuple(map(int, self.version.split(".")))
+
+    @property
+    def tag(self) -> str:
+        """The Hub's tag of the release."""
+        return f"v{self.version}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """The released checkpoint by name and tensor root, and the root of the released tensors, whose names differ."""
+
+    checkpoint: Name
+    checkpoint_root: Digest
+    root: Digest
+
+    def __post_init__(self) -> None:
+        if self.checkpoint.step is None or self.checkpoint.path is not None:
+            raise MalformedRecord(f"A release is made of a checkpoint, and {self.checkpoint} is none.")
+
+    def to_json(self) -> dict[str, Json]:
+        named, step = self.checkpoint.artifact, self.checkpoint.step
+        return {
+            "checkpoint": {"name": named, "step": step, "root": str(self.checkpoint_root)},
+            "weights": str(self.root),
+        }
+
+    @classmethod
+    def take(cls, reader: Reader) -> Self:
+        """Read both fields out of a larger object. Raises ``MalformedRecord``."""
+        inner = reader.object("checkpoint", lambda one: one)
+        name, step, root = Name.parse(inner.text("name")), inner.integer("step"), inner.digest("root")
+        inner.close()
+        if name.step != step:
+            raise MalformedRecord(f"The checkpoint {name} is said to be of step {step}.")
+        return cls(checkpoint=name, checkpoint_root=root, root=reader.digest("weights"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseStatement:
+    """The statement inside a release. ``files`` are all others of the folder but the signature over it, by path.
+
+    ``product`` and ``artifact`` say which export it is; ``parent`` is the digest of the release before it; ``commit``
+    is where the code that built it stood; ``accepted_taint`` is why tainted data was let through, or None.
+    """
+
+    SCHEMA: ClassVar[int] = 1
+
+    identity: Identity
+    parent: Digest | None
+    artifact: str
+    product: Digest
+    weights: Weights
+    commit: str
+    time: str
+    accepted_taint: str | None
+    files: Mapping[str, Digest]
+    extra: Mapping[str, Json] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for path, digest in self.files.items():
+            checked_path(path)
+            if path in UNSTATED or digest.algorithm is not Algorithm.SHA256:
+                raise MalformedRecord(f"A release does not state {path} by {digest.algorithm}.")
+        if not self.files:
+            raise MalformedRecord("A release of no files is none.")
+        _require(_COMMIT, self.commit, "is not a commit", "A commit has 40 hex digits.")
+        _require(_TIME, self.time, "is not a time", "Write it like '2026-11-30T12:00:00Z'.")
+
+    @property
+    def payload(self) -> bytes:
+        """The canonical bytes that are signed."""
+        return canonical.encode(
+            {
+                "_type": STATEMENT_TYPE,
+                "subject": [
+                    {"name": path, "digest": {"sha256": digest.hex}} for path, digest in sorted(self.files.items())
+                ],
+                "predicateType": PREDICATE_TYPE,
+                "predicate": self._predicate(),
+            }
+        )
+
+    @property
+    def digest(self) -> Digest:
+        """The release's identity."""
+        return sha256(self.payload)
+
+    @classmethod
+    def parse(cls, payload: bytes) -> Self:
+        """Read the payload. Raises ``MalformedRecord`` or ``Refused`` for anything but what :attr:`payload` gives."""
+        reader = Reader(canonical.decode(payload), "the release statement")
+        for key, wanted in (("_type", STATEMENT_TYPE), ("predicateType", PREDICATE_TYPE)):
+            found = reader.text(key)
+            if found != wanted:
+                raise MalformedRecord(f"The statement's {key} is {found[:120]!r}; a release has {wanted!r}.")
+        subjects = reader.objects("subject", _subject)
+        files = dict(subjects)
+        if len(files) != len(subjects):
+            raise MalformedRecord("A file stands twice in the release statement.")
+        made = reader.object("predicate", lambda one: cls._read(one, files))
+        reader.close()
+        if made.payload != payload:
+            raise MalformedRecord("The release statement is not written back as it was read.")
+        return made
+
+    def _predicate(self) -> dict[str, Json]:
+        return {
+            **self.extra,
+            "schema": self.SCHEMA,
+            "name": self.identity.name,
+            "version": self.identity.version,
+            "repository": self.identity.repository,
+            "parent": None if self.parent is None else str(self.parent),
+            "artifact": self.artifact,
+            "product": str(self.product),
+            **self.weights.to_json(),
+            "commit": self.commit,
+            "time": self.time,
+            "accepted_taint": self.accepted_taint,
+        }
+
+    @classmethod
+    def _read(cls, reader: Reader, files: Mapping[str, Digest]) -> Self:
+        schema = reader.integer("schema")
+        if schema != cls.SCHEMA:
+            raise MalformedRecord(f"This release has schema {schema}; this version of reckon reads {cls.SCHEMA}.")
+        return cls(
+            identity=_identity(reader),
+            parent=reader.optional("parent", reader.digest),
+            artifact=reader.text("artifact"),
+            product=reader.digest("product"),
+            weights=Weights.take(reader),
+            commit=reader.text("commit"),
+            time=reader.text("time"),
+            accepted_taint=reader.optional("accepted_taint", reader.text),
+            files=files,
+            extra=reader.rest(),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """The record of a release that was built.
+
+    ``release`` is the statement's digest, ``files`` the tree of the stated files, ``key`` the id of the signing key.
+    """
+
+    KIND: ClassVar[str] = "release"
+    SCHEMA: ClassVar[int] = 1
+
+    identity: Identity
+    parent: Digest | None
+    release: Digest
+    files: Digest
+    artifact: str
+    product: Digest
+    weights: Weights
+    key: str
+    accepted_taint: str | None
+    commit: str
+    time: str
+    extra: Mapping[str, Json] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> str:
+        return self.KIND
+
+    def to_json(self) -> dict[str, Json]:
+        return {
+            **self.extra,
+            "kind": self.KIND,
+            "schema": self.SCHEMA,
+            "name": self.identity.name,
+            "version": self.identity.version,
+            "repository": self.identity.repository,
+            "parent": None if self.parent is None else str(self.parent),
+            "release": str(self.release),
+            "files": str(self.files),
+            "artifact": self.artifact,
+            "product": str(self.product),
+            **self.weights.to_json(),
+            "key": self.key,
+            "accepted_taint": self.accepted_taint,
+            "commit": self.commit,
+            "time": self.time,
+        }
+
+    @classmethod
+    def from_json(cls, value: Json) -> Self:
+        reader = opened(value, cls.KIND, cls.SCHEMA)
+        return cls(
+            identity=_identity(reader),
+            parent=reader.optional("parent", reader.digest),
+            release=reader.digest("release"),
+            files=reader.digest("files"),
+            artifact=reader.text("artifact"),
+            product=reader.digest("product"),
+            weights=Weights.take(reader),
+            key=reader.text("key"),
+            accepted_taint=reader.optional("accepted_taint", reader.text),
+            commit=reader.text("commit"),
+            time=reader.text("time"),
+            extra=reader.rest(),
+        )
+
+
+def _identity(reader: Reader) -> Identity:
+    name, version, repository = reader.text("name"), reader.text("version"), reader.text("repository")
+    return Identity(name=name, version=version, repository=repository)
+
+
+def _subject(reader: Reader) -> tuple[str, Digest]:
+    name = checked_path(reader.text("name"))
+    digest = reader.object("digest", lambda one: (Digest(Algorithm.SHA256, one.text("sha256")), one.close())[0])
+    reader.close()
+    return name, digest
+
+
+def _require(pattern: re.Pattern[str], text: str, complaint: str, remedy: str) -> None:
+    if not pattern.fullmatch(text):
+        raise Refused(f"{text[:120]!r} {complaint}.", remedy=remedy)

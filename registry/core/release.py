@@ -280,7 +280,9 @@ def _identity(reader: Reader) -> Identity:
 
 def _subject(reader: Reader) -> tuple[str, Digest]:
     name = checked_path(reader.text("name"))
-    digest = reader.object("digest", lambda one: (Digest(Algorithm.SHA256, one.text("sha256")), one.close())[0])
+    inner = reader.object("digest", lambda one: one)
+    digest = Digest(Algorithm.SHA256, inner.text("sha256"))
+    inner.close()
     reader.close()
     return name, digest
 

@@ -12,7 +12,9 @@ from registry.core.canonical import Json
 from registry.core.codec import Record, record_bytes
 from registry.core.forecast import Forecast
 from registry.core.incidents import Incident
+from registry.core.notices import Notice
 from registry.core.pointers import Pointer
+from registry.core.publications import Publication
 from registry.core.records import Environment, Execution, Product, Recipe
 from registry.core.release import Release
 from registry.core.retention import Retention
@@ -29,6 +31,8 @@ READERS: Mapping[str, Callable[[Json], Record]] = {
     Withheld.KIND: Withheld.from_json,
     Incident.KIND: Incident.from_json,
     Retention.KIND: Retention.from_json,
+    Publication.KIND: Publication.from_json,
+    Notice.KIND: Notice.from_json,
     Release.KIND: Release.from_json,
 }
 

@@ -19,7 +19,7 @@ from registry.core.codec import Reader, opened, record_bytes
 from registry.core.digests import Digest
 from registry.core.publications import Place
 from registry.core.release import Identity
-from registry.errors import DoesNotHold, MalformedRecord
+from registry.errors import DoesNotHold, MalformedRecord, Refused
 
 FILE: Final = "notices.json"
 LONGEST_TEXT: Final = 4000
@@ -60,8 +60,7 @@ class Notice:
 
     def __post_init__(self) -> None:
         Place(endpoint=self.endpoint, repository=self.identity.repository)
-        if self.successor is not None:
-            replace(self.identity, version=self.successor)
+        _check_version(self.identity, self.successor)
         if self.notice is Change.SUPERSEDE and self.successor in (None, self.identity.version):
             raise MalformedRecord("A superseded release names the version that replaces it.")
         for text in (self.reason, self.erratum):
@@ -180,6 +179,13 @@ def _split(card: bytes) -> tuple[bytes, bytes]:
     end = card.find(b"\n" + _FENCE, len(_FENCE) - 1)
     cut = end + 1 + len(_FENCE)
     return (card[:cut], card[cut:]) if end >= 0 else (b"", card)
+
+
+def _check_version(identity: Identity, version: str | None) -> None:
+    try:
+        replace(identity, version=version or identity.version)
+    except Refused as error:
+        raise MalformedRecord(error.message, remedy=error.remedy) from error
 
 
 def _change(reader: Reader) -> Change:

@@ -18,6 +18,7 @@ from registry.core.canonical import Json
 from registry.core.codec import Reader, opened
 from registry.core.digests import Algorithm, Digest, sha256
 from registry.core.names import Name, checked_path
+from registry.core.publications import checked_repository
 from registry.errors import MalformedRecord, Refused
 
 PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
@@ -39,7 +40,6 @@ UNSTATED: Final = (STATEMENT, SIGNATURE)
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?")
 _VERSION = re.compile(r"(?:0|[1-9][0-9]{0,5})(?:\.(?:0|[1-9][0-9]{0,5})){2}")
-_REPOSITORY = re.compile(r"(?!.*(?:--|\.\.))[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{6})?Z")
 
@@ -61,6 +61,11 @@ class Identity:
         )
 
     def __str__(self) -> str:
+        return f"{self.name}@{self.version}"
+
+    @property
+    def folder(self) -> str:
+        """Where it lies below the folder of all releases."""
         return f"{self.name}/{self.version}"
 
     @property

@@ -1,6 +1,6 @@
 """The picture of a run: its loss by step, where one segment ends and the next begins, and what happened, as an SVG.
 
-Deterministic: the losses are the bits of the transcripts, averaged over as many steps as fall into one column, and every
+Deterministic: the losses are the bits of the transcripts, averaged over the steps that fall into one column, and every
 coordinate is rounded to a tenth of a unit. Text is escaped. Refuses a run of fewer than two steps.
 """
 

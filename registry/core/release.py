@@ -55,10 +55,7 @@ class Identity:
     def __post_init__(self) -> None:
         _require(_NAME, self.name, "is not the name of a release", "Write it like 'pocket-moe': lower case, no slash.")
         _require(_VERSION, self.version, "is not a version", "Write it like '1.0.0': three numbers.")
-        wrong = ".." in self.repository or "--" in self.repository
-        _require(
-            _REPOSITORY, "" if wrong else self.repository, "is not a repository", "Write it like 'lab/pocket-moe'."
-        )
+        checked_repository(self.repository)
 
     def __str__(self) -> str:
         return f"{self.name}@{self.version}"

@@ -7,6 +7,7 @@ suite that runs on the fake and on the real adapter.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from registry.core.audit.evidence import Surveyed
@@ -18,6 +19,7 @@ from registry.core.history import Copy, History
 from registry.core.openings import Opening
 from registry.core.pipeline import StageSpec
 from registry.core.pointers import Published
+from registry.core.pulling import Listing, Observed, Reference, RemoteFile, Resolved
 from registry.core.records import Output, Revision
 from registry.core.reports import ExecutionReport
 from registry.core.runlog import RunLog
@@ -365,4 +367,89 @@ class Shelves(Protocol):
 
     def digest(self, path: str) -> Digest:
         """The SHA-256 of a file in the archive."""
+        ...
+
+
+class Origin(Protocol):
+    """Where repositories are read from: a hub, a mirror or a client's cache. What it says is a claim until hashed."""
+
+    @property
+    def where(self) -> str:
+        """Its address for people, without user or password."""
+        ...
+
+    def resolve(self, reference: Reference) -> Resolved:
+        """The commit that a revision means now. Raises ``UnknownName`` when it means none."""
+        ...
+
+    def listing(self, reference: Reference, commit: str) -> Listing:
+        """Every file at a commit. Raises ``MalformedRecord`` for a list that no folder can hold."""
+        ...
+
+    def read(self, listing: Listing, file: RemoteFile, start_byte: int, stop_byte: int) -> Iterator[bytes]:
+        """The bytes of a range, in pieces; goes on by itself after a cut.
+
+        Raises ``DoesNotHold`` when the file is not as listed, ``OutsideFailed`` when the other side gives up.
+        """
+        ...
+
+
+class Arriving(Protocol):
+    """A file that is on its way, kept apart until it is whole and proven."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes that are here."""
+        ...
+
+    def write(self, data: bytes) -> None:
+        """Add the next bytes."""
+        ...
+
+    def restart(self) -> None:
+        """Let go what is here and begin anew."""
+        ...
+
+    def read(self, start_byte: int, stop_byte: int) -> bytes:
+        """Bytes that are here, read back."""
+        ...
+
+    def observed(self) -> Observed:
+        """What the bytes that are here hash to."""
+        ...
+
+    def land(self) -> None:
+        """Give the file its final name, durably. Raises ``DoesNotHold`` when another file took it meanwhile."""
+        ...
+
+
+class Landing(Protocol):
+    """A folder that files land in: whole and proven under their final names, or not at all. One puller's at a time."""
+
+    def room_bytes(self) -> int:
+        """Free bytes of its disk."""
+        ...
+
+    def names(self) -> Sequence[str]:
+        """Files in it, but for what clients and git keep apart; sorted."""
+        ...
+
+    def held(self, file: RemoteFile) -> Observed | None:
+        """What the file with that final name hashes to, read now; None when there is none."""
+        ...
+
+    def arriving(self, file: RemoteFile) -> AbstractContextManager[Arriving]:
+        """The file on its way, with what an earlier process left of it, hashed again."""
+        ...
+
+    def pins(self) -> Mapping[str, Json]:
+        """What the last pull into this folder wrote down; empty when there was none."""
+        ...
+
+    def pin(self, facts: Mapping[str, Json]) -> None:
+        """Write down what is being pulled, durably."""
+        ...
+
+    def tidy(self) -> None:
+        """Remove what is left of files on their way."""
         ...

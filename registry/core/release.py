@@ -9,7 +9,7 @@ statement that names a file outside of the folder.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, Self
 
@@ -19,7 +19,7 @@ from registry.core.codec import Reader, opened
 from registry.core.digests import Algorithm, Digest, sha256
 from registry.core.names import Name, checked_path
 from registry.core.publications import checked_repository
-from registry.errors import MalformedRecord, Refused
+from registry.errors import MalformedRecord, ReckonError, Refused
 
 PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
 STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
@@ -36,6 +36,7 @@ TEMPLATE: Final = "provenance/card.md"
 LOADING: Final = "provenance/loading.json"
 STAGES: Final = "provenance/stages"
 ATTESTATIONS: Final = "provenance/attestations"
+LONGEST_REASON: Final = 1000
 UNSTATED: Final = (STATEMENT, SIGNATURE)
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?")
@@ -107,14 +108,12 @@ class Weights:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReleaseStatement:
-    """The statement inside a release. ``files`` are all others of the folder but the signature over it, by path.
+class Terms:
+    """What a release says of itself, its files aside.
 
-    ``product`` and ``artifact`` say which export it is; ``parent`` is the digest of the release before it; ``commit``
+    ``artifact`` and ``product`` say which export it is; ``parent`` is the digest of the release before it; ``commit``
     is where the code that built it stood; ``accepted_taint`` is why tainted data was let through, or None.
     """
-
-    SCHEMA: ClassVar[int] = 1
 
     identity: Identity
     parent: Digest | None
@@ -124,6 +123,51 @@ class ReleaseStatement:
     commit: str
     time: str
     accepted_taint: str | None
+
+    def __post_init__(self) -> None:
+        Name.parse(self.artifact)
+        _require(_COMMIT, self.commit, "is not a commit", "A commit has 40 hex digits.")
+        _require(_TIME, self.time, "is not a time", "Write it like '2026-11-30T12:00:00Z'.")
+        if self.accepted_taint is not None and not _is_sentence(self.accepted_taint):
+            raise Refused("The reason for accepting a taint is one line of text.", remedy="Say why, in a sentence.")
+
+    def to_json(self) -> dict[str, Json]:
+        return {
+            "name": self.identity.name,
+            "version": self.identity.version,
+            "repository": self.identity.repository,
+            "parent": None if self.parent is None else str(self.parent),
+            "artifact": self.artifact,
+            "product": str(self.product),
+            **self.weights.to_json(),
+            "commit": self.commit,
+            "time": self.time,
+            "accepted_taint": self.accepted_taint,
+        }
+
+    @classmethod
+    def take(cls, reader: Reader) -> Self:
+        """Read the fields out of a larger object. Raises ``MalformedRecord`` or ``Refused``."""
+        name, version, repository = reader.text("name"), reader.text("version"), reader.text("repository")
+        return cls(
+            identity=Identity(name=name, version=version, repository=repository),
+            parent=reader.optional("parent", reader.digest),
+            artifact=reader.text("artifact"),
+            product=reader.digest("product"),
+            weights=Weights.take(reader),
+            commit=reader.text("commit"),
+            time=reader.text("time"),
+            accepted_taint=reader.optional("accepted_taint", reader.text),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseStatement:
+    """The statement inside a release. ``files`` are all others of the folder but the signature over it, by path."""
+
+    SCHEMA: ClassVar[int] = 1
+
+    terms: Terms
     files: Mapping[str, Digest]
     extra: Mapping[str, Json] = field(default_factory=dict)
 
@@ -134,8 +178,18 @@ class ReleaseStatement:
                 raise MalformedRecord(f"A release does not state {path} by {digest.algorithm}.")
         if not self.files:
             raise MalformedRecord("A release of no files is none.")
-        _require(_COMMIT, self.commit, "is not a commit", "A commit has 40 hex digits.")
-        _require(_TIME, self.time, "is not a time", "Write it like '2026-11-30T12:00:00Z'.")
+
+    @property
+    def identity(self) -> Identity:
+        return self.terms.identity
+
+    @property
+    def parent(self) -> Digest | None:
+        return self.terms.parent
+
+    @property
+    def weights(self) -> Weights:
+        return self.terms.weights
 
     @property
     def payload(self) -> bytes:
@@ -147,7 +201,7 @@ class ReleaseStatement:
                     {"name": path, "digest": {"sha256": digest.hex}} for path, digest in sorted(self.files.items())
                 ],
                 "predicateType": PREDICATE_TYPE,
-                "predicate": self._predicate(),
+                "predicate": {**self.extra, "schema": self.SCHEMA, **self.terms.to_json()},
             }
         )
 
@@ -174,39 +228,12 @@ class ReleaseStatement:
             raise MalformedRecord("The release statement is not written back as it was read.")
         return made
 
-    def _predicate(self) -> dict[str, Json]:
-        return {
-            **self.extra,
-            "schema": self.SCHEMA,
-            "name": self.identity.name,
-            "version": self.identity.version,
-            "repository": self.identity.repository,
-            "parent": None if self.parent is None else str(self.parent),
-            "artifact": self.artifact,
-            "product": str(self.product),
-            **self.weights.to_json(),
-            "commit": self.commit,
-            "time": self.time,
-            "accepted_taint": self.accepted_taint,
-        }
-
     @classmethod
     def _read(cls, reader: Reader, files: Mapping[str, Digest]) -> Self:
         schema = reader.integer("schema")
         if schema != cls.SCHEMA:
             raise MalformedRecord(f"This release has schema {schema}; this version of reckon reads {cls.SCHEMA}.")
-        return cls(
-            identity=_identity(reader),
-            parent=reader.optional("parent", reader.digest),
-            artifact=reader.text("artifact"),
-            product=reader.digest("product"),
-            weights=Weights.take(reader),
-            commit=reader.text("commit"),
-            time=reader.text("time"),
-            accepted_taint=reader.optional("accepted_taint", reader.text),
-            files=files,
-            extra=reader.rest(),
-        )
+        return cls(terms=Terms.take(reader), files=files, extra=reader.rest())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,65 +246,82 @@ class Release:
     KIND: ClassVar[str] = "release"
     SCHEMA: ClassVar[int] = 1
 
-    identity: Identity
-    parent: Digest | None
+    terms: Terms
     release: Digest
     files: Digest
-    artifact: str
-    product: Digest
-    weights: Weights
     key: str
-    accepted_taint: str | None
-    commit: str
-    time: str
     extra: Mapping[str, Json] = field(default_factory=dict)
 
     @property
     def kind(self) -> str:
         return self.KIND
 
+    @property
+    def identity(self) -> Identity:
+        return self.terms.identity
+
     def to_json(self) -> dict[str, Json]:
         return {
             **self.extra,
             "kind": self.KIND,
             "schema": self.SCHEMA,
-            "name": self.identity.name,
-            "version": self.identity.version,
-            "repository": self.identity.repository,
-            "parent": None if self.parent is None else str(self.parent),
+            **self.terms.to_json(),
             "release": str(self.release),
             "files": str(self.files),
-            "artifact": self.artifact,
-            "product": str(self.product),
-            **self.weights.to_json(),
             "key": self.key,
-            "accepted_taint": self.accepted_taint,
-            "commit": self.commit,
-            "time": self.time,
         }
 
     @classmethod
     def from_json(cls, value: Json) -> Self:
         reader = opened(value, cls.KIND, cls.SCHEMA)
         return cls(
-            identity=_identity(reader),
-            parent=reader.optional("parent", reader.digest),
+            terms=Terms.take(reader),
             release=reader.digest("release"),
             files=reader.digest("files"),
-            artifact=reader.text("artifact"),
-            product=reader.digest("product"),
-            weights=Weights.take(reader),
             key=reader.text("key"),
-            accepted_taint=reader.optional("accepted_taint", reader.text),
-            commit=reader.text("commit"),
-            time=reader.text("time"),
             extra=reader.rest(),
         )
 
 
-def _identity(reader: Reader) -> Identity:
-    name, version, repository = reader.text("name"), reader.text("version"), reader.text("repository")
-    return Identity(name=name, version=version, repository=repository)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Releases:
+    """All release records by name and version, and what is wrong with those that cannot be read."""
+
+    records: tuple[Release, ...] = ()
+    damages: tuple[str, ...] = ()
+
+    @classmethod
+    def build(cls, raw: Iterable[tuple[Digest, bytes | ReckonError]]) -> Self:
+        """Index raw records. One bad record hides no other."""
+        found: list[Release] = []
+        damages = []
+        for digest, data in raw:
+            try:
+                if isinstance(data, ReckonError):
+                    raise data
+                found.append(Release.from_json(canonical.decode(data)))
+            except ReckonError as error:
+                damages.append(f"{digest}: {error.message}")
+        ordered = sorted(found, key=lambda one: (one.identity.name, one.identity.numbers, one.release))
+        return cls(records=tuple(ordered), damages=tuple(damages))
+
+    def find(self, name: str, version: str | None = None) -> Release | None:
+        """The release of that name and version, or the one of the highest version; None when there is none."""
+        mine = [one for one in self.records if one.identity.name == name and version in (None, one.identity.version)]
+        return mine[-1] if mine else None
+
+    def by_digest(self, release: Digest) -> Release | None:
+        """The release with that statement digest."""
+        return next((one for one in self.records if one.release == release), None)
+
+
+def parse_reference(text: str) -> tuple[str, str | None]:
+    """Name and version of ``pocket-moe@1.0.0``, or the name alone. Raises ``Refused`` for anything else."""
+    name, _, version = text.partition("@")
+    _require(_NAME, name, "is not the name of a release", "Write it like 'pocket-moe' or 'pocket-moe@1.0.0'.")
+    if "@" in text:
+        _require(_VERSION, version, "is not a version", "Write it like '1.0.0': three numbers.")
+    return name, version or None
 
 
 def _subject(reader: Reader) -> tuple[str, Digest]:
@@ -287,6 +331,10 @@ def _subject(reader: Reader) -> tuple[str, Digest]:
     inner.close()
     reader.close()
     return name, digest
+
+
+def _is_sentence(text: str) -> bool:
+    return 0 < len(text.strip()) <= LONGEST_REASON and text.isprintable()
 
 
 def _require(pattern: re.Pattern[str], text: str, complaint: str, remedy: str) -> None:

@@ -19,7 +19,9 @@ from registry.core.history import Copy, History
 from registry.core.openings import Opening
 from registry.core.pipeline import StageSpec
 from registry.core.pointers import Published
+from registry.core.publications import Place
 from registry.core.pulling import Listing, Observed, Reference, RemoteFile, Resolved
+from registry.core.pushing import Access, Change
 from registry.core.records import Output, Revision
 from registry.core.reports import ExecutionReport
 from registry.core.runlog import RunLog
@@ -452,4 +454,44 @@ class Landing(Protocol):
 
     def tidy(self) -> None:
         """Remove what is left of files on their way."""
+        ...
+
+
+class Outlet(Protocol):
+    """A repository on a hub, to write to. What it then holds is read through an ``Origin``.
+
+    All raise ``Busy`` for what may work later, ``Overtaken`` when somebody else was faster, ``Refused`` for a token
+    that may not, ``OutsideFailed`` for other refusals of the hub.
+    """
+
+    @property
+    def place(self) -> Place:
+        """The hub's address and the repository."""
+        ...
+
+    def access(self) -> Access:
+        """Who the token speaks for, and whether it may write here."""
+        ...
+
+    def create(self, *, private: bool) -> None:
+        """Make the repository; one that is there stays as it is."""
+        ...
+
+    def commit(self, change: Change, advance: Callable[[int], None]) -> str:
+        """Upload what is new and move the branch from the stated parent, in one step or not at all; the new commit.
+
+        ``advance`` is told of uploaded bytes.
+        """
+        ...
+
+    def branch(self, name: str, commit: str) -> None:
+        """Make a branch at a commit. ``Overtaken`` when one of that name is there."""
+        ...
+
+    def tag(self, name: str, commit: str, message: str) -> None:
+        """Make a tag at a commit. ``Overtaken`` when one of that name is there."""
+        ...
+
+    def drop(self, branch: str) -> None:
+        """Remove a branch; one that is not there is fine."""
         ...

@@ -35,6 +35,7 @@ COMMANDS: Final = (
     Entry(name="audit", help="Walk an artifact back to its origins and judge every edge.", section=PROVE),
     Entry(name="bundle", help="Write what an audit needs to one file, without weights.", section=PROVE),
     Entry(name="prove", help="Prove that a file belongs to an artifact by its digest.", section=PROVE),
+    Entry(name="keys", help="Make signing keys, and say whom to trust with which names.", section=PUBLISH),
     Entry(name="hub", help="Serve models and data sets to the Hugging Face client.", section=PUBLISH),
     Entry(name="gc", help="Plan what may be let go, and delete it with --yes.", section=KEEP),
     Entry(name="completion", help="Print the script that completes commands and names.", section=SHELL),

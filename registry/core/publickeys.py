@@ -21,7 +21,7 @@ _DER_BYTES: Final = len(_PREFIX) + 64
 _LONGEST_PEM: Final = 1024
 _BLOCK: Final = re.compile(r"-----BEGIN PUBLIC KEY-----\n([A-Za-z0-9+/=\n]+)\n-----END PUBLIC KEY-----\n?")
 _KEY_ID: Final = re.compile(r"[0-9a-f]{64}")
-_REMEDY: Final = "Make one with 'reckon keys new', or 'openssl ec -pubout' from a key on prime256v1."
+_REMEDY: Final = "'reckon keys new' puts one beside the key, in a file that ends in .pub."
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,8 +42,8 @@ LARGEST_POLICY: Final = 2**20
 _MOST_KEYS: Final = 1000
 _MOST_PATTERNS: Final = 1000
 _LONGEST_TEXT: Final = 2000
-_TIME: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z")
-_REMEDY: Final = "See the example at the top of registry/core/trust.py, and 'reckon keys show --toml'."
+_TIME: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2})(\.[0-9]{6})?Z")
+_REMEDY: Final = "See the example at the top of registry/core/trust.py, and 'reckon keys show FILE --who …'."
 
 
 class Act(StrEnum):
@@ -93,13 +93,23 @@ class TrustedKey:
             return f"was revoked: {self.revoked}"
         if not self.may(act, name):
             return f"may sign no {act} of {name}"
-        if not _TIME.fullmatch(time):
+        match = _TIME.fullmatch(time)
+        if match is None:
             return f"signed at {time[:40]!r}, which is no time"
-        if self.valid_from is not None and time < self.valid_from:
+        moment = f"{match[1]}{match[2] or '.000000'}Z"
+        if self.valid_from is not None and moment < self.valid_from:
             return f"is valid from {self.valid_from}, and this says that it was signed at {time}"
-        if self.end is not None and time >= self.end:
+        if self.end is not None and moment >= self.end:
             return f"ended at {self.end}, and this says that it was signed at {time}"
         return None
+
+    def state(self, now: str) -> str:
+        """What the key is now, in a word or two."""
+        if self.revoked is not None:
+            return "revoked"
+        if self.end is not None and now >= self.end:
+            return "ended"
+        return "not yet valid" if self.valid_from is not None and now < self.valid_from else "valid"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

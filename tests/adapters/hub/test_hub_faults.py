@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from pathlib import Path
 
 import pytest
@@ -79,15 +78,14 @@ def test_the_client_gives_up_a_stalled_peer_and_goes_on(hub, repo, impatient, mo
     assert (second["span"], second["sent_bytes"]) == ("bytes=100000-", len(DATA) - 100_000)
 
 
+@pytest.mark.timeout(60)
 def test_a_stalled_peer(hub, repo):
-    hub.faults.set(act="stall", method="GET", pattern="/lfs/content/", after_bytes=50_000, seconds=30)
-    began = time.monotonic()
+    hub.faults.set(act="stall", method="GET", pattern="/lfs/content/", after_bytes=50_000, seconds=120)
     link = requests.head(f"{hub.endpoint}/{repo}/resolve/main/x.bin", timeout=5).headers["Location"]
     answer = requests.get(link, stream=True, timeout=0.5)
     assert answer.raw.read(50_000) == DATA[:50_000]
     with pytest.raises(ReadTimeoutError):
         answer.raw.read(1)
-    assert time.monotonic() - began < 20
 
 
 def test_a_tag_that_moves_between_two_requests(hub, repo):

@@ -1,4 +1,4 @@
-"""What a question costs, cold: the command line itself, and questions to the archive, beside what answers the like today.
+"""What a question costs, cold: the command line itself, and questions to the archive, beside what answers them today.
 
 Questions about the pipeline's own artifacts are asked only where ``make repro`` has made them.
 """

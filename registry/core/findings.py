@@ -39,7 +39,11 @@ class Trouble(StrEnum):
     FORECAST = "forecast"  # a forecast that was not sealed before the run, or rests on other runs
     HYPOTHESIS = "hypothesis"  # an expectation that the commit does not hold
     COMMIT = "commit"  # git holds something else than the record
+    SIGNATURE = "signature"  # a signature that is missing, or is not over these bytes
+    TRUST = "trust"  # a key that may not sign this
+    REPLAY = "replay"  # something signed that is given out as something else
     SETUP = "setup"  # what was imported or ran is not what was locked or asked for
+    CLAIM = "claim"  # two foreign claims that cannot both be true
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

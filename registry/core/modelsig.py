@@ -8,7 +8,6 @@ than Git's and the client's own files, paths that leave the folder, and a sum th
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
@@ -16,7 +15,7 @@ from typing import Final, Self
 from registry.core import plainjson
 from registry.core.canonical import Json
 from registry.core.codec import Reader
-from registry.core.digests import Algorithm, Digest, FileEntry
+from registry.core.digests import Algorithm, Digest, FileEntry, sha256
 from registry.core.dsse import LARGEST_ENVELOPE, Envelope
 from registry.core.findings import Finding, Trouble
 from registry.core.names import checked_path
@@ -90,8 +89,7 @@ def _files(statement: Statement) -> Mapping[str, Digest]:
     files = dict(resources)
     if not 0 < len(files) <= MOST_FILES or len(files) != len(resources):
         raise MalformedRecord(f"{SIGNATURE} must list 1 to {MOST_FILES} files, each once.")
-    total = hashlib.sha256(b"".join(bytes.fromhex(digest.hex) for _, digest in resources)).hexdigest()
-    if total != statement.subjects[0].digest.hex:
+    if sha256(b"".join(bytes.fromhex(digest.hex) for _, digest in resources)) != statement.subjects[0].sha256:
         raise MalformedRecord(f"The sum in {SIGNATURE} is not that of the files that it lists.")
     return files
 

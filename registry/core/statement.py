@@ -1,11 +1,12 @@
 """in-toto Statements (v1): something that is said of artifacts, which are named by their digests.
 
-Written as canonical JSON; read from whatever JSON was signed. Refuses other types, no subject, subjects without a
-SHA-256, and the same name twice.
+Written as canonical JSON; read from whatever JSON was signed. Refuses other types, no subject, subjects without
+a digest, and the same name twice.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Self
@@ -19,30 +20,44 @@ from registry.errors import MalformedRecord
 
 STATEMENT: Final = "https://in-toto.io/Statement/v1"
 MOST_SUBJECTS: Final = 100_000
+MOST_DIGESTS: Final = 16
 LONGEST_NAME: Final = 4096
+_HEX: Final = re.compile(r"[0-9a-f]{32,128}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """What a statement is about: a name that tells subjects apart, and the SHA-256."""
+    """What a statement is about: a name that tells subjects apart, and digests in hex by algorithm.
+
+    ``sha256`` is of the bytes of a file; other algorithms name folders and tensors.
+    """
 
     name: str
-    digest: Digest
+    digests: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        if not 0 < len(self.name) <= LONGEST_NAME or self.digest.algorithm is not Algorithm.SHA256:
-            raise MalformedRecord("A subject of a statement has a name and a SHA-256.")
+        hexes = all(_HEX.fullmatch(one) for one in self.digests.values())
+        if not 0 < len(self.name) <= LONGEST_NAME or not 0 < len(self.digests) <= MOST_DIGESTS or not hexes:
+            raise MalformedRecord("A subject of a statement has a name, and digests in lower-case hex.")
+
+    @classmethod
+    def of_bytes(cls, name: str, digest: Digest) -> Self:
+        """A file by the SHA-256 of its bytes."""
+        return cls(name=name, digests={digest.algorithm.value: digest.hex})
+
+    @property
+    def sha256(self) -> Digest | None:
+        """The SHA-256 of its bytes, None where the statement has none."""
+        found = self.digests.get(Algorithm.SHA256)
+        return None if found is None else Digest(Algorithm.SHA256, found)
 
     def to_json(self) -> dict[str, Json]:
-        return {"name": self.name, "digest": {"sha256": self.digest.hex}}
+        return {"name": self.name, "digest": dict(self.digests)}
 
     @classmethod
     def read(cls, reader: Reader) -> Self:
         name, digests = reader.text("name"), reader.mapping("digest")
-        hexes = digests.get("sha256")
-        if not isinstance(hexes, str):
-            raise MalformedRecord(f"The subject {name[:200]!r} of a statement has no SHA-256.")
-        return cls(name=name, digest=Digest(Algorithm.SHA256, hexes))
+        return cls(name=name, digests={key: str(value) for key, value in digests.items()})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

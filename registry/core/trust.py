@@ -69,6 +69,11 @@ class Judgement:
     who: str
     text: str
 
+    @property
+    def accepted(self) -> bool:
+        """Whether nothing speaks against the signature; where there is no policy, nothing speaks for it either."""
+        return self.trust is not Trust.REFUSED
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustedKey:

@@ -176,7 +176,7 @@ class FileKey:
         from cryptography.hazmat.primitives import hashes
         from cryptography.hazmat.primitives.asymmetric import ec
 
-        return self.private.sign(data, ec.ECDSA(hashes.SHA256()))
+        return self.private.sign(data, ec.ECDSA(hashes.SHA256(), deterministic_signing=True))
 
     def sign_model(self, folder: Path, signature: Path) -> None:
         """Sign all files of a folder with OpenSSF model signing."""

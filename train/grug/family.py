@@ -1,0 +1,115 @@
+"""The family behind the pipeline's interface: loss with its facts, losses of tokens, and members by shape.
+
+Facts of a layer's router are as multiples of an even load, entropies in nats, shares of assignments. The norm of the
+biases is told apart from the parameters' norms: nothing trains them, and ``BIAS_NOTE`` says how they move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import haliax as hax
+import jax
+import jax.numpy as jnp
+from haliax import Axis, NamedArray
+
+from registry.core.canonical import Json
+from registry.core.family import Family as Constants
+from registry.core.ladder import Rung
+from train.grug.config import GrugConfig, config_of
+from train.grug.mixture import Routing
+from train.grug.model import GrugLMHeadModel
+from train.settings import text
+
+Facts = dict[str, jax.Array]
+
+BIAS_NOTE: Final = (
+    "Not a parameter: after every step the bias is set to what balances that step's tokens, whatever it was before. Its "
+    "norm jumps in the first steps, follows the spread of the router's logits, and may rise for hundreds of steps while "
+    "all parameters' norms stand still. That is no spike of the weights."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grug:
+    """A member of the family with its vocabulary. ``end`` is the token after which attention starts anew."""
+
+    config: GrugConfig
+    vocabulary: int
+    end: int
+    logit_z: float
+
+    @property
+    def Vocab(self) -> Axis:  # noqa: N802
+        """The axis of token ids."""
+        return Axis("vocab", self.vocabulary)
+
+    @property
+    def Pos(self) -> Axis:  # noqa: N802
+        """The axis of positions in a sequence."""
+        return self.config.max_Pos
+
+    def build(self, key: jax.Array) -> GrugLMHeadModel:
+        """A model with fresh parameters."""
+        return GrugLMHeadModel.init(self.Vocab, self.config, key=key)
+
+    def loss(self, model: GrugLMHeadModel, tokens: NamedArray) -> tuple[jax.Array, Facts]:
+        """Cross-entropy plus the weighted z-loss of the logits, in nats per token, and the facts of the batch."""
+        losses, normalizers, weights, routing = self._losses(model, tokens)
+        count = jnp.sum(weights)
+        entropy = jnp.sum(losses * weights) / count
+        logit_z = jnp.sum(jnp.square(normalizers) * weights) / count
+        facts = {"loss/cross_entropy": entropy, "loss/logit_z": logit_z, **_router_facts(model, routing)}
+        return entropy + self.logit_z * logit_z, facts
+
+    def token_losses(self, model: GrugLMHeadModel, tokens: NamedArray) -> tuple[NamedArray, NamedArray]:
+        """Cross-entropy of each next token in nats, and its weight: 0 at the last position, which has none."""
+        losses, _, weights, _ = self._losses(model, tokens)
+        return hax.named(losses, tokens.axes), hax.named(weights, tokens.axes)
+
+    def _losses(self, model: GrugLMHeadModel, tokens: NamedArray) -> tuple[jax.Array, jax.Array, jax.Array, Routing]:
+        """Cross-entropy, log-normaliser and weight of every position (batch, position), and the routers' doings."""
+        begins = (hax.roll(tokens, 1, self.Pos) == self.end).at[self.Pos, 0].set(False)
+        activations, routing = model.routed(tokens, hax.cumsum(begins.astype(jnp.int32), self.Pos))
+        logits = activations.array @ model.get_lm_head().array
+        normalizers = jax.nn.logsumexp(logits, axis=-1)
+        following = jnp.roll(tokens.array, -1, axis=-1)
+        # A sum over a mask has a gradient without scatters, which are slow and, on some devices, without a fixed order.
+        chosen = jnp.arange(self.vocabulary) == following[..., None]
+        picked = jnp.sum(jnp.where(chosen, logits, 0.0), axis=-1)
+        weights = jnp.ones(tokens.array.shape, jnp.float32).at[..., -1].set(0.0)
+        return normalizers - picked, normalizers, weights, routing
+
+
+def grug(constants: Constants, rung: Rung, settings: Mapping[str, Json], *, end: int) -> Grug:
+    """The model of a rung that :func:`registry.core.ladder.derive` made. ``settings`` is the section ``model``.
+
+    Raises ``Refused`` for a shape that the family cannot have.
+    """
+    return Grug(
+        config=config_of(constants, rung, settings),
+        vocabulary=constants.vocabulary,
+        end=end,
+        logit_z=float(text(settings, "logit_z_loss")),
+    )
+
+
+def _router_facts(model: GrugLMHeadModel, routing: Routing) -> Facts:
+    """What the routers of all layers did, and the biases that they did it with."""
+    even = routing.loads * routing.loads.shape[-1]
+    entropy = -jnp.sum(routing.loads * jnp.log(jnp.maximum(routing.loads, 1e-9)), axis=-1)
+    norms = jnp.sqrt(jnp.sum(jnp.square(model.layers.stacked.moe.router_state.pending.array), axis=-1))
+    facts: Facts = {
+        "router/z_loss": jnp.mean(routing.z_loss),
+        "router/dropped_assignments": jnp.mean(routing.dropped),
+        "router_bias_norm/all": jnp.sqrt(jnp.sum(jnp.square(norms))),
+    }
+    for layer in range(routing.loads.shape[0]):
+        facts[f"router/layer{layer}/load_max"] = jnp.max(even[layer])
+        facts[f"router/layer{layer}/load_mean"] = jnp.mean(even[layer])
+        facts[f"router/layer{layer}/entropy"] = entropy[layer]
+        facts[f"router/layer{layer}/dropped_assignments"] = routing.dropped[layer]
+        facts[f"router_bias_norm/layer{layer}"] = norms[layer]
+    return facts

@@ -36,6 +36,7 @@ COMMANDS: Final = (
     Entry(name="bundle", help="Write what an audit needs to one file, without weights.", section=PROVE),
     Entry(name="prove", help="Prove that a file belongs to an artifact by its digest.", section=PROVE),
     Entry(name="keys", help="Make signing keys, and say whom to trust with which names.", section=PUBLISH),
+    Entry(name="pull", help="Bring a release, a checkpoint or single tensors here, verified.", section=PUBLISH),
     Entry(name="hub", help="Serve models and data sets to the Hugging Face client.", section=PUBLISH),
     Entry(name="gc", help="Plan what may be let go, and delete it with --yes.", section=KEEP),
     Entry(name="completion", help="Print the script that completes commands and names.", section=SHELL),

@@ -8,7 +8,7 @@ and revisions that no git would have.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -16,6 +16,7 @@ from typing import Final, Self
 
 from registry.core.digests import Algorithm, Digest
 from registry.core.names import checked_path, known
+from registry.core.release import ReleaseStatement
 from registry.errors import DoesNotHold, MalformedRecord, Refused, UnknownName
 
 MOST_FILES: Final = 100_000
@@ -189,3 +190,43 @@ def matching_names(globs: Sequence[str], names: Iterable[str]) -> tuple[str, ...
 
 def _names(word: str, path: str) -> bool:
     return path == word or path.startswith(f"{word}/") or ("*" in word and fnmatchcase(path, word))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signed:
+    """What the signatures of a release cover: every file by its SHA-256. ``by`` says who answers for it, as a sentence.
+
+    ``trusted`` is whether a trust policy knows the key and lets it sign this.
+    """
+
+    statement: ReleaseStatement
+    files: Mapping[str, Digest]
+    by: str
+    trusted: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A file to be pulled, with the SHA-256 that somebody answers for; None where only the repository's list speaks.
+
+    ``given`` are its bytes where they are at hand already.
+    """
+
+    file: RemoteFile
+    sha256: Digest | None
+    given: bytes | None = None
+
+    def objection(self, observed: Observed) -> str | None:
+        """What is wrong with bytes that were to be this file; None when nothing is."""
+        if observed.size_bytes != self.file.size_bytes:
+            return f"has {observed.size_bytes} bytes instead of {self.file.size_bytes}"
+        listed = observed.sha256 if self.file.large else observed.blob
+        if listed != self.file.claimed:
+            return f"has other bytes than are listed ({self.file.claimed.short}): hashed to {_short(listed)}"
+        if self.sha256 is not None and observed.sha256 != self.sha256:
+            return f"has other bytes than were signed ({self.sha256.short}): hashed to {observed.sha256.short}"
+        return None
+
+
+def _short(digest: Digest | None) -> str:
+    return "nothing" if digest is None else digest.short

@@ -15,7 +15,8 @@ from typing import Final, TypeAlias
 from urllib.parse import urljoin, urlsplit
 
 from huggingface_hub import constants
-from huggingface_hub.utils import build_hf_headers, get_session
+from huggingface_hub.utils._headers import build_hf_headers
+from huggingface_hub.utils._http import get_session
 from requests import PreparedRequest, RequestException, Response
 from urllib3.exceptions import HTTPError
 

@@ -108,9 +108,8 @@ class HubRepository:
                     self._place.repository, turn, revision=change.branch, free_memory=False, num_threads=4
                 )
             for one in turn:
-                uncounted = not isinstance(one.path_or_fileobj, _Counted)
-                advance(one.upload_info.size if uncounted else 0)
-                advance(one.path_or_fileobj.rest() if not uncounted else 0)
+                content = one.path_or_fileobj
+                advance(content.rest if isinstance(content, _Counted) else one.upload_info.size)
             done += turn
         return done
 
@@ -185,6 +184,7 @@ class _Counted(io.BufferedReader):
             self._tell(more)
         return data
 
+    @property
     def rest(self) -> int:
         """What was not told of: all of a file that the hub had."""
         return self._size - self._told

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, Self
 
-from registry.core.digests import Digest, FileEntry, git_blob
+from registry.core.digests import Digest, FileEntry, git_blob, sha256
 from registry.core.pulling import Listing, RemoteFile
 from registry.errors import OutsideFailed, Refused
 
@@ -86,6 +86,15 @@ class Parcel:
         files = {entry.path: entry for entry in entries}
         return cls(files=files, paths={path: folder / path for path in files}, read=read)
 
+    def with_texts(self, texts: Mapping[str, bytes]) -> Self:
+        """The parcel with some small files more, or others in their place."""
+
+        def read(path: str) -> bytes:
+            return texts[path] if path in texts else self.read(path)
+
+        made = {path: FileEntry(path=path, size_bytes=len(data), digest=sha256(data)) for path, data in texts.items()}
+        return type(self)(files={**self.files, **made}, paths=self.paths, read=read)
+
     @property
     def size_bytes(self) -> int:
         """Bytes of all files."""
@@ -96,9 +105,9 @@ class Parcel:
         own = self.files.get(remote.path)
         if own is None or own.size_bytes != remote.size_bytes:
             return False
-        if remote.large is not None:
-            return remote.large == own.digest
-        return own.size_bytes <= LARGEST_REGULAR and remote.blob == self._blob(remote.path)
+        if remote.large:
+            return remote.claimed == own.digest
+        return own.size_bytes <= LARGEST_REGULAR and remote.claimed == self._blob(remote.path)
 
     def differences(self, listing: Listing) -> tuple[str, ...]:
         """What is not the same at a commit, one sentence each; none when it holds our files and no others."""
@@ -115,7 +124,7 @@ class Parcel:
 
     def new_bytes(self, listing: Listing | None) -> int:
         """Bytes of large files that a repository does not hold at that commit: what its quota is charged with."""
-        held = {one.large for one in listing.files} if listing else set()
+        held = {one.claimed for one in listing.files} if listing else set()
         return sum(one.size_bytes for one in self.files.values() if one.digest not in held)
 
 

@@ -1,0 +1,1 @@
+"""Publishing to a hub: releases, checkpoints, and notices about what was published."""

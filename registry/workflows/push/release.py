@@ -1,0 +1,236 @@
+"""Publishing a release: preflight, one commit on a branch of its own, every byte pulled back, the tag, and then main.
+
+``main`` moves in one commit from the release before to this one, by the hub's own compare-and-swap: a reader sees the
+old or the new release and never a mixture. Whatever fails leaves ``main`` where it was, and the same push again goes on
+from what the hub holds. Refuses a folder that is not what its statement says, a release that was built for another
+repository or on another parent than the one on ``main``, a tag that holds other bytes, and to move ``main`` back.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from registry.core import notices
+from registry.core.branches import staging
+from registry.core.codec import record_bytes
+from registry.core.digests import Digest
+from registry.core.dsse import Envelope
+from registry.core.publications import MAIN, Publication, Subject
+from registry.core.pulling import Listing
+from registry.core.pushing import ROOM_BYTES, Busy, Change, Overtaken, Parcel, check_limits
+from registry.core.release import CARD, STATEMENT, UNSTATED, ReleaseStatement
+from registry.errors import DoesNotHold, OutsideFailed, ReckonError, Refused
+from registry.ports import Host, RecordStore
+from registry.workflows.push.staging import Site, check_bytes, check_list, ready, stage
+
+_LARGEST_STATEMENT: Final = 16 * 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a push would do: bytes of the release, those that the repository is charged with, and advice."""
+
+    statement: ReleaseStatement
+    files: int
+    size_bytes: int
+    new_bytes: int
+    private: bool
+    user: str
+    advice: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pushed:
+    """A release that is published. ``fresh`` is False when everything was there already."""
+
+    digest: Digest
+    publication: Publication
+    fresh: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pusher:
+    """Publishes releases at one site. ``room_bytes`` are free on the disk of the records."""
+
+    site: Site
+    records: RecordStore
+    host: Host
+    room_bytes: int
+
+    def plan(self, parcel: Parcel, *, private: bool) -> Plan:
+        """Look at everything that can be known before a byte is sent. Makes the repository.
+
+        Raises ``Refused`` for a token, a size or a disk that will not do, ``DoesNotHold`` for a folder that is not what
+        it says or does not follow on what is published.
+        """
+        statement = read_statement(parcel)
+        repository = self.site.repository
+        if statement.identity.repository != repository:
+            raise Refused(
+                f"This release is for {statement.identity.repository}, not for {repository}.",
+                remedy=f"Push it there, or build one for {repository}.",
+            )
+        advice = check_limits(parcel)
+        if self.room_bytes < ROOM_BYTES:
+            raise Refused("The disk is too full to keep the record of a push.", remedy="Free 64 MiB or more.")
+        access = self.site.outlet.access()
+        listing = self.site.listing(self.site.patiently(lambda: ready(self.site, private=private)))
+        self._standing(statement, listing)
+        return Plan(
+            statement=statement,
+            files=len(parcel.files),
+            size_bytes=parcel.size_bytes,
+            new_bytes=parcel.new_bytes(listing),
+            private=private,
+            user=access.user,
+            advice=advice,
+        )
+
+    def push(self, parcel: Parcel, statement: ReleaseStatement) -> Pushed:
+        """Publish. Done again, it finds what is there and adds what lacks."""
+        commit, head, fresh = self.site.patiently(lambda: self._advance(parcel, statement))
+        identity = statement.identity
+        publication = Publication(
+            subject=Subject.RELEASE,
+            name=f"{identity.name}@{identity.version}",
+            digest=statement.digest,
+            place=self.site.outlet.place,
+            commit=commit,
+            tag=identity.tag,
+            branch=MAIN,
+            head=head,
+            time=self.host.now(),
+        )
+        digest = self.records.put(publication.kind, record_bytes(publication))
+        return Pushed(digest=digest, publication=publication, fresh=fresh)
+
+    def _advance(self, parcel: Parcel, statement: ReleaseStatement) -> tuple[str, str, bool]:
+        """From whatever the hub holds to the end: the tagged commit, that of main, and whether anything was done."""
+        tag, branch = statement.identity.tag, staging(statement.identity.tag, statement.digest.hex)
+        tagged = self.site.commit_of(tag)
+        if tagged is not None:
+            self._check_tag(parcel, tag, tagged)
+        commit = tagged or self._tag(parcel, statement, branch)
+        head, moved = self._move(parcel, statement, commit)
+        with suppress(Busy, OutsideFailed):  # a branch left behind is in nobody's way
+            self.site.outlet.drop(branch)
+        return commit, head, moved or tagged is None
+
+    def _tag(self, parcel: Parcel, statement: ReleaseStatement, branch: str) -> str:
+        """Bring the files, pull them back, and only then name them."""
+        identity = statement.identity
+        commit = stage(self.site, parcel, branch, f"{identity.name} {identity.version}")
+        check_bytes(self.site, parcel, commit)
+        self._standing(statement, self.site.listing(self.site.need(MAIN)))
+        try:
+            self.site.outlet.tag(identity.tag, commit, f"{identity.name} {identity.version}, {statement.digest}")
+        except Overtaken:
+            commit = self.site.need(identity.tag)
+            self._check_tag(parcel, identity.tag, commit)
+        return commit
+
+    def _check_tag(self, parcel: Parcel, tag: str, commit: str) -> None:
+        listing = self.site.listing(commit)
+        found = parcel.differences(listing)
+        if found:
+            raise DoesNotHold(
+                f"The tag {tag} of {self.site.repository} holds another release: {'; '.join(found[:3])}.",
+                remedy="A published version never changes: build this one under the next version.",
+            )
+
+    def _move(self, parcel: Parcel, statement: ReleaseStatement, commit: str) -> tuple[str, bool]:
+        """Bring main to the release at ``commit``: where it stands then, and whether it moved."""
+        for _ in range(5):
+            tip = self.site.need(MAIN)
+            listing = self.site.listing(tip)
+            if not self._standing(statement, listing):
+                return tip, False
+            told = self._notices(listing)
+            shown = _overlaid(parcel, told)
+            if not shown.differences(listing):
+                return tip, False
+            try:
+                head = self.site.outlet.commit(self._change(shown, statement, listing, commit), _silent)
+            except Overtaken:
+                continue
+            check_list(shown, self.site.listing(head))
+            return head, True
+        raise OutsideFailed("main moves faster than we can follow.", remedy="Find out who else pushes, then try again.")
+
+    def _change(self, shown: Parcel, statement: ReleaseStatement, listing: Listing, commit: str) -> Change:
+        """The one commit on main: large files by what the hub has verified, all others with their bytes."""
+        large = {one.path for one in self.site.listing(commit).files if one.large and one.path in shown.files}
+        identity = statement.identity
+        return Change(
+            branch=MAIN,
+            parent=listing.commit,
+            title=f"Release {identity.name} {identity.version}",
+            added={path: shown.read(path) for path in shown.files if path not in large},
+            removed=shown.superfluous(listing),
+            copied=tuple(sorted(large)),
+            source=commit,
+        )
+
+    def _standing(self, statement: ReleaseStatement, listing: Listing) -> bool:
+        """Whether main is still to move to this release: False when a later one is there.
+
+        Raises ``DoesNotHold`` when main holds a release that this one does not follow.
+        """
+        data = self.site.small(listing, STATEMENT, _LARGEST_STATEMENT)
+        if data is None:
+            if statement.parent is not None:
+                raise self._no_parent(statement, "nothing that was released")
+            return True
+        theirs = ReleaseStatement.parse(Envelope.parse(data).payload)
+        if theirs.digest == statement.digest:
+            return True
+        if theirs.identity.numbers > statement.identity.numbers and self._tagged(statement):
+            self.site.say(f"main holds {theirs.identity} already and stays there.")
+            return False
+        if theirs.digest != statement.parent:
+            raise self._no_parent(statement, f"{theirs.identity} ({theirs.digest.short})")
+        return True
+
+    def _tagged(self, statement: ReleaseStatement) -> bool:
+        return self.site.commit_of(statement.identity.tag) is not None
+
+    def _no_parent(self, statement: ReleaseStatement, found: str) -> ReckonError:
+        parent = "no release" if statement.parent is None else f"release {statement.parent.short}"
+        return DoesNotHold(
+            f"{statement.identity} was built on {parent}, but main of {self.site.repository} holds {found}.",
+            remedy="Build it again on the release that main holds.",
+        )
+
+    def _notices(self, listing: Listing) -> tuple[notices.Notice, ...]:
+        data = self.site.small(listing, notices.FILE, notices.MOST_BYTES)
+        return () if data is None else notices.decode(data)
+
+
+def read_statement(parcel: Parcel) -> ReleaseStatement:
+    """The statement in a release folder, after holding it against the files. Raises ``DoesNotHold`` or ``Refused``."""
+    for path in UNSTATED:
+        if path not in parcel.files:
+            raise Refused(f"The folder holds no {path}, so it is no release.", remedy="Run 'reckon release build'.")
+    if parcel.files[STATEMENT].size_bytes > _LARGEST_STATEMENT:
+        raise Refused(f"{STATEMENT} is beyond all sense.")
+    statement = ReleaseStatement.parse(Envelope.parse(parcel.read(STATEMENT)).payload)
+    found = {path: entry.digest for path, entry in parcel.files.items() if path not in UNSTATED}
+    for path in sorted(found.keys() | statement.files.keys()):
+        if found.get(path) != statement.files.get(path):
+            what = "is missing" if path not in found else "is not stated" if path not in statement.files else "differs"
+            raise DoesNotHold(f"{path} {what}: the folder is not the release that its statement names.")
+    return statement
+
+
+def _overlaid(parcel: Parcel, told: tuple[notices.Notice, ...]) -> Parcel:
+    """The release as it stands on main: with what notices say."""
+    if not told:
+        return parcel
+    texts = {notices.FILE: notices.encode(told), CARD: notices.annotated(parcel.read(CARD), told)}
+    return parcel.with_texts(texts)
+
+
+def _silent(_size: int) -> None:
+    """The bytes of a move are no progress of a push: the hub has them."""

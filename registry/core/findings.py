@@ -42,6 +42,7 @@ class Trouble(StrEnum):
     SIGNATURE = "signature"  # a signature that is missing, or is not over these bytes
     TRUST = "trust"  # a key that may not sign this
     REPLAY = "replay"  # something signed that is given out as something else
+    DRIFT = "drift"  # a file made from records says something else than they do
     SETUP = "setup"  # what was imported or ran is not what was locked or asked for
     CLAIM = "claim"  # two foreign claims that cannot both be true
 

@@ -1,7 +1,7 @@
 """What keeps a lineage from being released: code that no commit holds, contradictions, tainted data, no licence.
 
-Pure rules over the evidence of an audit; each gives sentences, and a workflow refuses with them. A product that at least
-one clean execution gave is clean: a second, dirty one that came to the same bytes takes nothing away.
+Pure rules over the evidence of an audit; each gives sentences, and a workflow refuses with them. A product that at
+least one clean execution gave is clean: a second, dirty one that came to the same bytes takes nothing away.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _MOST_ATTEMPTS = 10_000
 
 def dirty(evidence: Evidence) -> tuple[str, ...]:
     """A sentence for every product that no clean execution gave. An attempt that it resumed from counts with it."""
-    found = []
-    for node in evidence.nodes.values():
-        if node.executions and all(_is_dirty(one, node) for _, one in node.executions):
-            found.append(f"{node.label} ran with changes that no commit holds.")
-    return tuple(found)
+    return tuple(
+        f"{node.label} ran with changes that no commit holds."
+        for node in evidence.nodes.values()
+        if node.executions and all(_is_dirty(one, node) for _, one in node.executions)
+    )
 
 
 def contradictions(evidence: Evidence) -> tuple[str, ...]:

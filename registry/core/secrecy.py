@@ -1,8 +1,8 @@
 """Secrets that must not leave with a release: patterns of tokens and private keys, found in any bytes.
 
 Looked for in a stream of pieces, so that a file of any size costs the memory of one piece, and a secret across the
-border of two pieces is found. Every kind has literal words that any secret of it holds; only where one of them stands is
-the pattern tried. What is found is told by kind and place, never shown. Refuses nothing itself.
+border of two pieces is found. Every kind has words that any secret of it holds; only where one of them stands is the
+pattern tried. What is found is told by kind and place, never shown. Refuses nothing itself.
 """
 
 from __future__ import annotations

@@ -28,10 +28,10 @@ _LARGEST_SETTINGS = 2**24
 
 def observe_export(path: Path, open_tensors: Callable[[Path], Tensors]) -> dict[str, Json]:
     """What the export is made from and made of: checkpoint, map, parameters, dtypes, architecture, agreed settings."""
-    export = _record(path)
+    export = read_export(path)
     _check_files(path, export)
     observe_tokenizer(path)
-    wrong = export.agreed.disagreements(_documents(path))
+    wrong = export.agreed.disagreements(documents_of(path))
     required(not wrong, path, f"disagrees with itself: {' '.join(wrong)}"[:-1])
     _check_tensors(path, export, open_tensors)
     rules = export.tensor_map.rules
@@ -46,7 +46,8 @@ def observe_export(path: Path, open_tensors: Callable[[Path], Tensors]) -> dict[
     }
 
 
-def _record(path: Path) -> Export:
+def read_export(path: Path) -> Export:
+    """The record that an export carries. Raises ``DoesNotHold`` when it is damaged."""
     try:
         return Export.from_json(read_json(path / FILE))
     except Refused as error:
@@ -63,7 +64,8 @@ def _check_files(path: Path, export: Export) -> None:
         required(sha256(read_bytes(file)) == digest, file, f"is not the file that {FILE} names")
 
 
-def _documents(path: Path) -> dict[str, Mapping[str, object]]:
+def documents_of(path: Path) -> dict[str, Mapping[str, object]]:
+    """The settings that must agree, by file name. Raises ``DoesNotHold`` for a file that cannot be read."""
     return {name: _settings(path / name) for name in (CONFIG, GENERATION, IDENTITY, TOKENIZER)}
 
 
@@ -89,13 +91,13 @@ def _check_tensors(path: Path, export: Export, open_tensors: Callable[[Path], Te
         stage = path.parent / export.source.name.stage
         checkpoint = stage / "checkpoints" / f"step-{export.source.name.step}"
         if checkpoint.exists():
-            _check_source(path, export, leaves, open_tensors(checkpoint))
+            check_source(path, export, leaves, open_tensors(checkpoint))
             _check_heldout(stage / "evaluation.json", export)
     except Refused as error:
         raise DoesNotHold(f"{path} cannot be compared with its checkpoint: {error}") from error
 
 
-def _check_source(path: Path, export: Export, leaves: Sequence[Leaf], checkpoint: Tensors) -> None:
+def check_source(path: Path, export: Export, leaves: Sequence[Leaf], checkpoint: Tensors) -> None:
     """Make every tensor from the checkpoint again."""
     name = export.source.name
     root = tensor_root(_leaves(checkpoint))

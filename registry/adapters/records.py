@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from registry.core import canonical
+from registry.core import canonical, kinds
 from registry.core.digests import Algorithm, Digest, sha256
 from registry.errors import DoesNotHold, Refused, UnknownName
 from registry.keeping import keep_whole
@@ -25,7 +25,7 @@ _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")
 
 
 class FileRecordStore:
-    """Records by kind and digest: ``<root>/<kind>s/<sha256>.json``."""
+    """Records by kind and digest: ``<root>/<kind>s/<sha256>.json`` (``kinds.folder_of``)."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -60,8 +60,8 @@ class FileRecordStore:
     def kinds(self) -> Sequence[str]:
         """The kinds that have a record, sorted."""
         folders = sorted(entry.name for entry in _entries(self._root) if entry.is_dir())
-        named = [folder[:-1] for folder in folders if folder.endswith("s") and _KIND.fullmatch(folder[:-1])]
-        return tuple(kind for kind in named if self.digests(kind))
+        named = (kinds.kind_in(folder) for folder in folders)
+        return tuple(sorted(kind for kind in named if kind and _KIND.fullmatch(kind) and self.digests(kind)))
 
     def strays(self) -> Sequence[str]:
         """What is no record, no table and no leftover of a killed recorder, relative to the store."""
@@ -85,7 +85,7 @@ class FileRecordStore:
     def _folder(self, kind: str) -> Path:
         if not _KIND.fullmatch(kind):
             raise Refused(f"{kind!r} is not a kind of record.")
-        return self._root / f"{kind}s"
+        return self._root / kinds.folder_of(kind)
 
     def _shown(self, path: Path) -> str:
         return path.relative_to(self._root.parent).as_posix()
@@ -105,5 +105,6 @@ def _files(folder: Path) -> Iterator[str]:
 def _is_kept(path: str) -> bool:
     """Whether a record or table may stand there."""
     folder, _, name = path.rpartition("/")
-    of_kind = folder.endswith("s") and _KIND.fullmatch(folder[:-1])
+    kind = kinds.kind_in(folder)
+    of_kind = kind is not None and _KIND.fullmatch(kind)
     return bool(_TABLE.fullmatch(path) or (of_kind and _RECORD.fullmatch(name)))

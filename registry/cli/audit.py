@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from registry.cli import auditing, wiring
+from registry.cli import adopted, adopting, auditing, wiring
 from registry.cli.audited import edge_facts, explanation, facts, views
 from registry.cli.options import NameType, example, json_option
 from registry.cli.render import conclude, emit, progress
@@ -57,6 +57,11 @@ def command(
     them. Ends with status 1 when an edge is missing or contradicted, and when nothing was checked.
     """
     from registry.workflows.audit import Depth
+
+    foreign = adopting.shelf_with(name.stage) if name is not None and bundle is None else None
+    if foreign is not None and name is not None:
+        adopted.audit(foreign, name, explain, **how)
+        return
 
     chosen = depth or (_RECORDS if bundle is not None or explain is not None else _BYTES)
     with _auditor(name, bundle, weights) as (wanted, auditor):

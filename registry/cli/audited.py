@@ -8,7 +8,7 @@ from pathlib import Path
 
 from registry.cli.render import Cell, Fields, Mark, Table, Tone, View
 from registry.cli.words import amount, count, cut
-from registry.core.audit.by_hand import steps
+from registry.core.audit.by_hand import Step, steps
 from registry.core.audit.edges import REASONS, Edge, State
 from registry.core.audit.evidence import Evidence
 from registry.core.audit.judging import Audit
@@ -47,6 +47,7 @@ def facts(audit: Audit) -> Mapping[str, object]:
         "reproduced": audit.reproduced,
         "consulted": audit.consulted,
         "marks": audit.marks,
+        "attested": audit.attested,
     }
 
 
@@ -67,6 +68,8 @@ def views(audit: Audit, full: bool) -> Iterator[View]:
         for one in audit.reproduced[: _MOST_EDGES if not full else None]
     ]
     yield Table(title="made again", columns=("artifact", "tier", "witnesses", "hosts"), rows=reproductions)
+    if audit.attested:
+        yield _attested(audit)
     yield Fields(title="witness systems", values=dict(sorted(audit.consulted.items())))
     marked: list[Sequence[Cell]] = [(Mark(one.what, Tone.DOUBT), one.holder, one.text) for one in audit.marks]
     if marked:
@@ -77,6 +80,11 @@ def views(audit: Audit, full: bool) -> Iterator[View]:
 
 def explanation(edge: Edge, evidence: Evidence, bundle: Path | None) -> Iterator[View]:
     """One edge for people."""
+    yield from edge_view(edge, steps(edge, evidence), bundle)
+
+
+def edge_view(edge: Edge, listed: Sequence[Step], bundle: Path | None = None) -> Iterator[View]:
+    """One edge with the steps to check it by hand."""
     yield Fields(
         values={
             "edge": edge.id,
@@ -89,9 +97,19 @@ def explanation(edge: Edge, evidence: Evidence, bundle: Path | None) -> Iterator
     if bundle is not None:
         yield f"In an empty folder, first: tar -xf {bundle.name}"
         yield "Small artifacts lie under bytes/ and git's objects under git/, each named by its digest."
-    for number, step in enumerate(steps(edge, evidence), start=1):
+    for number, step in enumerate(listed, start=1):
         yield f"{number}. {step.command}"
         yield f"   should say: {step.expected}"
+
+
+def _attested(audit: Audit) -> Table:
+    """Third parties as witnesses: who, how far, on what setup, and what their word is worth here."""
+    rows: list[Sequence[Cell]] = [
+        (one.holder, one.who, one.outcome, one.tier, one.setup, Mark(one.trust, Tone.GOOD if one.counts else Tone.BAD))
+        for one in audit.attested
+    ]
+    columns = ("artifact", "who", "outcome", "tier", "setup", "trust")
+    return Table(title="attested by third parties", columns=columns, rows=rows)
 
 
 def _edge(edge: Edge) -> Mapping[str, object]:

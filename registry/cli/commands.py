@@ -21,6 +21,7 @@ COMMANDS: Final = (
     Entry(name="record", help="Write down a stage, before and after it runs.", section=RECORD),
     Entry(name="sync", help="Tell the tracker what it was not told yet; check its curves.", section=RECORD),
     Entry(name="incident", help="Write down what happened to a run, or list it.", section=RECORD),
+    Entry(name="adopt", help="Keep what others told of their runs, as claims.", section=RECORD),
     Entry(name="withhold", help="Declare that bytes may not be published.", section=RECORD),
     Entry(name="status", help="Say what is recorded, stale, missing or interrupted.", section=LOOK),
     Entry(name="show", help="Show what is on record of an artifact.", section=LOOK),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Final, TypeAlias
 
 import click
 
-from registry.cli import wiring
+from registry.cli import adopted, adopting, wiring
 from registry.cli.options import example, json_option
 from registry.cli.render import Cell, Fields, Mark, Table, Tone, View, conclude, emit
 from registry.core import decimals, published
@@ -50,6 +50,13 @@ def command(family: str, as_json: bool, **shape: int | str | None) -> None:
     equal = {name: _equal(rungs[name], row) for name, row in figures.items()}
     emit(_facts(constants, rungs, figures, equal), *_views(rungs, figures, equal), as_json=as_json)
     conclude(holds=all(all(row.values()) for row in equal.values()))
+
+
+def _ends() -> Iterator[View]:
+    """How the published rungs are told to have ended, where this archive has adopted what is told."""
+    foreign = adopting.shelf_with(published.FAMILY.name)
+    if foreign is not None:
+        yield from adopted.ends(foreign)
 
 
 def _pocket() -> Ladder:
@@ -114,6 +121,7 @@ def _views(
         ]
         views.append(Table(columns=columns, rows=rows, right=list(rungs), title="Published"))
         views.append(Fields(values=published.SOURCES, title="Sources"))
+        views += _ends()
         views.append(_sum(equal))
     return views
 

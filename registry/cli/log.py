@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from registry.cli import wiring
+from registry.cli import adopted, adopting, wiring
 from registry.cli.options import NameType, example, json_option
 from registry.cli.render import Cell, Table, emit, talk
 from registry.cli.words import cause, commit, full_option, outcome, steps
@@ -25,6 +25,10 @@ def command(name: Name | None, number: int, full: bool, as_json: bool) -> None:
 
     Every attempt that was recorded is told, the failed and interrupted ones with their cause.
     """
+    foreign = None if name is None else adopting.shelf_with(name.stage)
+    if foreign is not None and name is not None:
+        adopted.log(foreign, name, as_json=as_json)
+        return
     ledger = wiring.ledger(wiring.root())
     found = ledger.newest() if name is None else ledger.executions_of(name.stage)
     shown = found if full else found[:number]

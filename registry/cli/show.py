@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import click
 
-from registry.cli import wiring
+from registry.cli import adopted, adopting, wiring
 from registry.cli.options import example, json_option
 from registry.cli.references import ReferenceType
 from registry.cli.render import emit, talk
 from registry.cli.showing import views
 from registry.cli.words import full_option
+from registry.core.names import Name
 from registry.core.resolving import Reference
 from registry.workflows.show import facts
 
@@ -25,6 +26,10 @@ def command(name: Reference, full: bool, as_json: bool) -> None:
 
     NAME is an artifact, a file of one, or the first eight or more digits of a digest.
     """
+    foreign = adopting.shelf_with(name.stage) if isinstance(name, Name) else None
+    if foreign is not None and isinstance(name, Name):
+        adopted.show(foreign, name, full=full, as_json=as_json)
+        return
     shower = wiring.shower(wiring.root())
     shown = shower.show(name)
     for damage in shower.ledger.damages:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from registry.cli import wiring
+from registry.cli import adopted, adopting, wiring
 from registry.cli.options import NameType, example, json_option
 from registry.cli.render import Mark, Tone, Tree, emit
 from registry.cli.words import full_option
@@ -17,7 +17,7 @@ from registry.workflows.tree import Branch
 from registry.workflows.tree import Mark as Known
 
 
-@click.command(epilog=example("reckon tree export", "reckon tree shards --down"))
+@click.command(epilog=example("reckon tree export", "reckon tree shards --down", "reckon tree marin/hero"))
 @click.argument("name", type=NameType(wiring.names))
 @click.option("--down", is_flag=True, help="What was made from it, instead of what it was made from.")
 @full_option
@@ -27,6 +27,10 @@ def command(name: Name, down: bool, full: bool, as_json: bool) -> None:
 
     Everything shown is claimed: 'reckon verify' is what looks at bytes. What is reached twice is drawn once.
     """
+    foreign = adopting.shelf_with(name.stage)
+    if foreign is not None:
+        adopted.tree(foreign, name, down=down, as_json=as_json)
+        return
     grower = wiring.grower(wiring.root())
     held = artifact(grower.ledger, name)
     branch = grower.downwards(held) if down else grower.upwards(held)

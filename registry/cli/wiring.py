@@ -75,6 +75,16 @@ def names() -> Iterable[str]:
         yield from pipeline(archive).stages()
     for product in ledger(archive).products.values():
         yield from (output.name for output in product.outputs)
+    yield from foreign_names(archive)
+
+
+def foreign_names(archive: Path) -> Iterator[str]:
+    """The names that foreign records tell of, and those above them."""
+    from registry.core.adopted.record import Adopted
+    from registry.core.adopted.shelf import Shelf
+
+    raw_records = raw(record_store(archive), (Adopted.KIND,))
+    yield from Shelf.build((digest, data) for _, digest, data in raw_records).names()
 
 
 def record_store(archive: Path) -> RecordStore:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from registry.core import canonical
+from registry.core.adopted.record import Adopted
 from registry.core.canonical import Json
 from registry.core.codec import Record, record_bytes
 from registry.core.forecast import Forecast
@@ -31,10 +32,27 @@ READERS: Mapping[str, Callable[[Json], Record]] = {
     Withheld.KIND: Withheld.from_json,
     Incident.KIND: Incident.from_json,
     Retention.KIND: Retention.from_json,
+    Adopted.KIND: Adopted.from_json,
     Publication.KIND: Publication.from_json,
     Notice.KIND: Notice.from_json,
     Release.KIND: Release.from_json,
 }
+
+_FOLDERS: Mapping[str, str] = {Adopted.KIND: "adopted"}
+_KINDS: Mapping[str, str] = {folder: kind for kind, folder in _FOLDERS.items()}
+
+
+def folder_of(kind: str) -> str:
+    """The folder of a kind below ``manifests/``: its plural, but for kinds that have none."""
+    return _FOLDERS.get(kind, f"{kind}s")
+
+
+def kind_in(folder: str) -> str | None:
+    """The kind whose folder is called so; None when no kind's can be."""
+    if folder in _KINDS:
+        return _KINDS[folder]
+    kind = folder.removesuffix("s")
+    return kind if kind != folder and kind not in _FOLDERS else None
 
 
 def read(kind: str, data: bytes) -> Record:

@@ -154,7 +154,7 @@ def _named(execution: Execution) -> Iterator[tuple[str, Digest]]:
 
 
 def _path(kind: str, digest: Digest) -> str:
-    return f"{MANIFESTS}/{kind}s/{digest.hex}.json"
+    return f"{MANIFESTS}/{kinds.folder_of(kind)}/{digest.hex}.json"
 
 
 def _record_finding(subject: str, path: str, text: str) -> Finding:

@@ -39,7 +39,7 @@ def read(kind: str, data: bytes) -> object:
 def test_the_golden_records_are_read():
     assert len(GOLDEN) >= 6
     for path in GOLDEN:
-        assert record_bytes(read(path.parent.name.removesuffix("s"), path.read_bytes())) == path.read_bytes()
+        assert record_bytes(read((kinds.kind_in(path.parent.name) or ""), path.read_bytes())) == path.read_bytes()
 
 
 @given(st.sampled_from(GOLDEN), st.integers(0, 10**6), st.binary(max_size=4))
@@ -48,7 +48,7 @@ def test_a_damaged_record_is_refused_or_another_record(path, at, junk):
     at %= len(data)
     damaged = data[:at] + junk + data[at + len(junk) :]
     try:
-        record = read(path.parent.name.removesuffix("s"), damaged)
+        record = read((kinds.kind_in(path.parent.name) or ""), damaged)
     except ReckonError:
         return
     assert record_bytes(record) == damaged
@@ -61,7 +61,7 @@ def test_a_record_with_an_invented_field_is_refused_or_kept(path, data):
     value = {**value, key: data.draw(VALUES)}
     try:
         encoded = canonical.encode(value)
-        record = read(path.parent.name.removesuffix("s"), encoded)
+        record = read((kinds.kind_in(path.parent.name) or ""), encoded)
     except ReckonError:
         return
     assert record_bytes(record) == encoded

@@ -42,6 +42,7 @@ class Kind(StrEnum):
     WEIGHTS = "weights"
     RECORD = "record"
     RECIPE = "recipe"
+    ATTESTATION = "attestation"
     PARENT = "parent"
     STEPS = "steps"
     TRANSCRIPT = "transcript"
@@ -57,6 +58,7 @@ class Kind(StrEnum):
     LOCK = "lock"
     ENVIRONMENT = "environment"
     HARDWARE = "hardware"
+    FIGURE = "figure"  # a number that a foreign record tells
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,92 @@
+"""Where foreign records meet their adapters. Like ``wiring``, inside functions only, and without a rule."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from registry.cli import wiring
+from registry.errors import ReckonError, Refused
+
+if TYPE_CHECKING:
+    from registry.core.adopted.record import Adopted
+    from registry.core.adopted.shelf import Shelf
+    from registry.workflows.adopt import Adopter
+
+MLFLOW: Final = "mlflow:"
+
+
+def shelf(archive: Path) -> Shelf:
+    """All foreign records of an archive."""
+    from registry.core.adopted.record import Adopted
+    from registry.core.adopted.shelf import Shelf
+
+    store = wiring.record_store(archive)
+    return Shelf.build((digest, data) for _, digest, data in wiring.raw(store, (Adopted.KIND,)))
+
+
+def shelf_with(name: str) -> Shelf | None:
+    """The foreign records of this archive, if something foreign is told under ``name``; None otherwise."""
+    found: Shelf | None = None
+    with suppress(ReckonError):
+        found = shelf(wiring.root())
+    return found if found is not None and found.holds(name) else None
+
+
+def adopter(archive: Path) -> Adopter:
+    """The workflow that adopts records."""
+    from registry.workflows.adopt import Adopter
+
+    own = set(wiring.ledger(archive).stages())
+    with suppress(Refused):
+        own |= set(wiring.pipeline(archive).stages())
+    return Adopter(records=wiring.record_store(archive), stages=frozenset(own))
+
+
+def read(place: str, name: str | None) -> tuple[Adopted, ...]:
+    """The foreign records at ``place``: a file, a folder, or ``mlflow:RUN``. Raises ``Refused`` for what is none."""
+    time = wiring.host().now()
+    if place.startswith(MLFLOW):
+        return (_mlflow(place.removeprefix(MLFLOW), name, time),)
+    from registry.adapters.foreign_files import Shape, locate
+
+    shape, file = locate(Path(place))
+    if shape is Shape.WANDB:
+        return (_wandb(file, name, time),)
+    found = _json(file, time)
+    if name is not None:
+        raise Refused("Only a run of a tracker can be renamed.", remedy="Leave --as out: the file names its things.")
+    return found
+
+
+def _json(file: Path, time: str) -> tuple[Adopted, ...]:
+    from registry.adapters.foreign_files import read_bytes, status_beside
+    from registry.adapters.marin_files import records
+    from registry.core.adopted.document import is_document, read_document
+    from registry.core.adopted.foreign import read_json
+
+    data = read_bytes(file)
+    if is_document(read_json(data, file.name)):
+        return read_document(data, time)
+    return records(data, status_beside(file), time)
+
+
+def _wandb(file: Path, name: str | None, time: str) -> Adopted:
+    from registry.adapters.hashing import hash_file
+    from registry.adapters.wandb_files import WandbFiles
+    from registry.core.adopted.histories import of_run
+
+    logs = WandbFiles(file.parent)
+    copy, facts = logs.read(file.name), logs.facts(file.name)
+    run = ("wandb", file.stem.removeprefix("run-"), hash_file(file)[1])
+    return of_run(run, copy, facts, name=name, time=time)
+
+
+def _mlflow(run_id: str, name: str | None, time: str) -> Adopted:
+    from registry.adapters.mlflow_store.foreign import read_run
+    from registry.core.adopted.histories import of_run
+
+    copy, facts = read_run(wiring.root(), os.environ.get("MLFLOW_TRACKING_URI") or None, run_id)
+    return of_run(("mlflow", run_id, copy.history.digest), copy, facts, name=name, time=time)

@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from registry.cli import wiring
+from registry.cli import trusting, wiring
 from registry.core.names import Name
 from registry.errors import Refused
 
@@ -49,6 +49,7 @@ def auditor(archive: Path, advance: Callable[[int], None], *, weights: Path | No
             papers=DiskPapers(archive),
             settings=settings,
             commits=commits,
+            signed=trusting.checker().attested,
             live=_live(archive, advance),
             at_hand=None if weights is None else _at_hand(weights),
         )
@@ -74,6 +75,7 @@ def bundle_auditor(file: Path, *, weights: Path | None = None) -> Iterator[tuple
                 settings=settings,
                 commits=BundleCommits(bundle),
                 with_history=False,
+                signed=trusting.checker().attested,
                 at_hand=None if weights is None else _at_hand(weights),
             ),
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -18,8 +19,12 @@ from registry.errors import Refused
 
 if TYPE_CHECKING:
     from registry.adapters.signing import Key
+    from registry.core.dsse import Envelope
     from registry.core.publickeys import PublicKey
+    from registry.core.statement import Statement
     from registry.core.trust import TrustPolicy
+    from registry.workflows.attest import Attestor
+    from registry.workflows.trusted import Expected, TrustChecker, Trusted
 
 POLICY: Final = "trust.toml"
 LARGEST_SECRET: Final = 4096
@@ -88,6 +93,62 @@ def signing_key(place: str, passphrase_file: Path | None = None) -> Key:
     from registry.adapters.signing import open_key
 
     return open_key(place, secret(passphrase_file, f"Passphrase or PIN of {_shown(place)}"))
+
+
+def checker(trust_file: Path | None = None) -> TrustChecker:
+    """The check of releases and attestations under the trust policy that counts here."""
+    from registry.adapters.signing import verify
+    from registry.workflows.trusted import TrustChecker
+
+    return TrustChecker(verify=verify, policy=policy(trust_file))
+
+
+def check_folder(folder: Path, how: TrustChecker, expected: Expected | None = None) -> Trusted:
+    """Check a release in a folder, or in a snapshot of the Hub's client: signatures, and every byte, on all cores."""
+    from registry.adapters.hashing import ReleaseFolder
+    from registry.cli.render import progress
+
+    found = ReleaseFolder(root=folder)
+    with progress("Hashing", found.size_bytes, in_bytes=True) as advance:
+        entries = replace(found, advance=advance).entries()
+    return how.check(entries, found.read, expected)
+
+
+def attestor(archive: Path, trust_file: Path | None = None) -> Attestor:
+    """The workflow that drafts and keeps attestations."""
+    from registry.cli import wiring
+    from registry.workflows.attest import Attestor
+
+    return Attestor(
+        records=wiring.record_store(archive),
+        ledger=wiring.ledger(archive),
+        host=wiring.host(),
+        check=checker(trust_file).attested,
+    )
+
+
+def signed(statement: Statement, key: Key) -> Envelope:
+    """The envelope of a statement, signed."""
+    from registry.adapters.signing import sign
+    from registry.core.dsse import IN_TOTO
+
+    return sign(IN_TOTO, statement.encode(), key)
+
+
+def envelope(file: Path) -> Envelope:
+    """The envelope in a file. Raises ``MalformedRecord``."""
+    from registry.core.dsse import LARGEST_ENVELOPE, Envelope
+
+    if file.stat().st_size > LARGEST_ENVELOPE:
+        raise Refused(f"{file} is too large for an envelope.")
+    return Envelope.parse(file.read_bytes())
+
+
+def write_envelope(file: Path, one: Envelope) -> None:
+    """Write an envelope to a new file."""
+    from registry.keeping import keep_whole
+
+    keep_whole(file, one.encode())
 
 
 def make_key(file: Path, passphrase: str | None) -> PublicKey:

@@ -85,7 +85,7 @@ class Rederivation:
         return Statement(
             subjects=(Subject.of_bytes(_record(self.product), self.product), *map(_subject, product.outputs)),
             predicate_type=PREDICATE_TYPE,
-            predicate=self._predicate(),
+            predicate=self.predicate(),
         )
 
     @classmethod
@@ -122,7 +122,8 @@ class Rederivation:
             extra=reader.rest(),
         )
 
-    def _predicate(self) -> dict[str, Json]:
+    def predicate(self) -> dict[str, Json]:
+        """The facts that are signed."""
         return {
             **self.extra,
             "schema": self.SCHEMA,

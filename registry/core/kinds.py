@@ -9,12 +9,14 @@ from collections.abc import Callable, Mapping
 
 from registry.core import canonical
 from registry.core.adopted.record import Adopted
+from registry.core.attestation import Attestation
 from registry.core.canonical import Json
 from registry.core.codec import Record, record_bytes
 from registry.core.forecast import Forecast
 from registry.core.incidents import Incident
 from registry.core.notices import Notice
 from registry.core.pointers import Pointer
+from registry.core.program import Program
 from registry.core.publications import Publication
 from registry.core.records import Environment, Execution, Product, Recipe
 from registry.core.release import Release
@@ -32,7 +34,9 @@ READERS: Mapping[str, Callable[[Json], Record]] = {
     Withheld.KIND: Withheld.from_json,
     Incident.KIND: Incident.from_json,
     Retention.KIND: Retention.from_json,
+    Attestation.KIND: Attestation.from_json,
     Adopted.KIND: Adopted.from_json,
+    Program.KIND: Program.from_json,
     Publication.KIND: Publication.from_json,
     Notice.KIND: Notice.from_json,
     Release.KIND: Release.from_json,

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from registry.adapters.hashing.files import FileHash
 from registry.adapters.hashing.locators import folder_locator
+from registry.adapters.hashing.released import ReleaseFolder
 from registry.adapters.hashing.remembered import Remembered
 from registry.adapters.hashing.trees import TreeHasher
 from registry.adapters.hashing.walking import Found, found_file, found_tree
@@ -19,7 +20,7 @@ from registry.core.digests import Digest, FileEntry
 from registry.core.names import checked_path
 from registry.errors import Refused
 
-__all__ = ["Disk", "FileHash", "Remembered", "TreeHasher", "folder_locator", "hash_file", "hash_tree"]
+__all__ = ["Disk", "FileHash", "ReleaseFolder", "Remembered", "TreeHasher", "folder_locator", "hash_file", "hash_tree"]
 
 
 def hash_file(path: Path) -> tuple[int, Digest]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -52,13 +52,15 @@ def found_file(path: Path, *, within: Path | None = None) -> Found:
     return Found(path=path.name, location=location, facts=_regular(location, path.stat()))
 
 
-def found_tree(root: Path) -> list[Found]:
-    """All files below ``root``, sorted by path. Empty folders leave no trace."""
-    return sorted(_walk(os.fspath(root)), key=lambda found: found.path)
+def found_tree(root: Path, *, within: Path | None = None, leave_out: Collection[str] = ()) -> list[Found]:
+    """All files below ``root``, sorted by path. Empty folders leave no trace.
+
+    Links may lead to where ``within`` is, else below ``root``. Names in ``leave_out`` at the top are passed by.
+    """
+    return sorted(_walk(os.fspath(root), os.path.realpath(within or root), leave_out), key=lambda found: found.path)
 
 
-def _walk(root: str) -> Iterator[Found]:
-    real_root = os.path.realpath(root)
+def _walk(root: str, allowed: str, leave_out: Collection[str]) -> Iterator[Found]:
     pending = [""]
     while pending:
         inside = pending.pop()
@@ -66,11 +68,13 @@ def _walk(root: str) -> Iterator[Found]:
             for entry in entries:
                 path = inside + entry.name
                 _check_name(path)
+                if path in leave_out:
+                    continue
                 if entry.is_dir(follow_symlinks=False):
                     pending.append(f"{path}/")
                     continue
                 if entry.is_symlink():
-                    _check_link(entry.path, real_root)
+                    _check_link(entry.path, allowed)
                 yield Found(path=path, location=entry.path, facts=_regular(entry.path, entry.stat()))
 
 

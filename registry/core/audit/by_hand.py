@@ -20,10 +20,18 @@ from registry.core.records import Output, Revision
 from registry.core.resolving import root_of
 
 _MOST = 5
+_SHORT = re.compile(r"[0-9a-f]{12}")
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}")
 _LIST = (
     "import pyarrow.parquet as q; [print(r['sha256'] + '  ' + p + '/' + r['path']) for p, t in [(%r, %r)] "
     "for r in q.read_table(t).to_pylist()]"
+)
+
+_UNPACK = (
+    "import base64, json, pathlib, sys; d = pathlib.Path(sys.argv[1]); e = json.load(sys.stdin)['envelope']; "
+    "p = base64.b64decode(e['payload']); t = e['payloadType'].encode(); s = e['signatures'][0]; "
+    "(d / 'signed').write_bytes(b'DSSEv1 %d %b %d %b' % (len(t), t, len(p), p)); "
+    "(d / 'sig').write_bytes(base64.b64decode(s['sig'])); (d / 'key').write_text(s['publicKey'])"
 )
 
 
@@ -85,6 +93,20 @@ def _recipe(case: _Case) -> Iterator[Step]:
         command=f"grep -l {wanted} manifests/executions/*.json | xargs grep -ho {products}",
         expected=f'only "product":"{case.node.digest}" or null',
     )
+
+
+def _attestation(case: _Case) -> Iterator[Step]:
+    """The signature by OpenSSL, over the bytes that DSSE says are signed."""
+    if not _SHORT.fullmatch(case.edge.target):
+        return
+    record = f"manifests/attestations/{case.edge.target}*.json"
+    unpack = f'python3 -c {quote(_UNPACK)} "$d" < {record}'
+    check = 'openssl dgst -sha256 -verify "$d/key" -signature "$d/sig" "$d/signed"'
+    yield Step(command=f"d=$(mktemp -d); {unpack} && {check}; rm -r $d", expected="Verified OK")
+    read = quote(
+        "import base64, json, sys; print(base64.b64decode(json.load(sys.stdin)['envelope']['payload']).decode())"
+    )
+    yield Step(command=f"python3 -c {read} < {record}", expected="who, the tier, the setup, and the product")
 
 
 def _parent(case: _Case) -> Iterator[Step]:
@@ -224,6 +246,7 @@ _RULES: dict[Kind, Callable[[_Case], Iterator[Step]]] = {
     Kind.WEIGHTS: _weights,
     Kind.RECORD: _record,
     Kind.RECIPE: _recipe,
+    Kind.ATTESTATION: _attestation,
     Kind.PARENT: _parent,
     Kind.STEPS: _steps,
     Kind.TRANSCRIPT: _paper(TRANSCRIPT),

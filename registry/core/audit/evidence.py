@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from registry.core.attestation import Attested
 from registry.core.digests import Digest
 from registry.core.findings import Finding
 from registry.core.forecast import Forecast
@@ -121,6 +122,7 @@ class Evidence:
     ``surveyed`` is by tree and ``leaves`` by tensor root, with the error where a table does not hold. ``git`` and
     ``additions`` (record path → commit that added it) are None where no repository was consulted; ``precedes`` says
     whether a commit is an ancestor of another or the same; ``sealed`` when a forecast was there for the first time.
+    ``attested`` are attestations by the recipe that they speak of, signatures checked.
     ``altered`` are committed records that changed, ``damages`` says what is wrong with records outside of the ledger;
     ``imported`` is for the rules themselves: what was read of an environment once.
     """
@@ -142,6 +144,7 @@ class Evidence:
     copies: Mapping[Digest, tuple[Copy, ...]] = field(default_factory=dict)
     incidents: Incidents = field(default_factory=Incidents)
     happened: Happened = field(default_factory=Happened)
+    attested: Mapping[Digest, tuple[Attested, ...]] = field(default_factory=dict)
     altered: tuple[str, ...] = ()
     damages: tuple[str, ...] = ()
     imported: dict[Digest, Mapping[str, str]] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from registry.core.audit import code, custody, forecasts, inputs, papers, records, segments, setup
+from registry.core.audit import attestations, code, custody, forecasts, inputs, papers, records, segments, setup
 from registry.core.audit.edges import Edge, Kind, State, worst
 from registry.core.audit.evidence import Evidence, Node
 from registry.core.digests import Digest
@@ -21,6 +21,7 @@ Rule = Callable[[Node, Evidence], Iterator[Edge]]
 _RULES: tuple[Rule, ...] = (
     custody.edges,
     records.edges,
+    attestations.edges,
     segments.edges,
     papers.edges,
     forecasts.hypothesis,
@@ -60,6 +61,24 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Witness:
+    """Somebody's word, by signature, that they derived a product again: who, how far, on what, and what it is worth.
+
+    ``who`` is as the trust policy calls them, else by their own word. ``counts`` is false where the signature is not
+    good or the policy refuses the key; ``trust`` says which.
+    """
+
+    holder: str
+    who: str
+    outcome: str
+    tier: str
+    setup: str
+    key: str
+    trust: str
+    counts: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
     """The outcome. ``consulted`` says of each witness system what came of asking it."""
 
@@ -71,6 +90,7 @@ class Audit:
     reproduced: tuple[Reproduced, ...]
     consulted: Mapping[str, str]
     marks: tuple[Mark, ...]
+    attested: tuple[Witness, ...] = ()
 
     @property
     def verdict(self) -> State | None:
@@ -115,6 +135,23 @@ def edges_of(evidence: Evidence) -> tuple[Edge, ...]:
 def reproduced(evidence: Evidence) -> tuple[Reproduced, ...]:
     """How far each product of the lineage was made again."""
     return tuple(Reproduced(holder=node.label, standing=records.witnessed(node)) for node in evidence.nodes.values())
+
+
+def attested(evidence: Evidence) -> Iterator[Witness]:
+    """What others say by signature of the products of the lineage."""
+    for node in evidence.nodes.values():
+        for one in evidence.attested.get(node.product.recipe, ()):
+            said = one.rederivation
+            yield Witness(
+                holder=node.label,
+                who=one.by,
+                outcome=said.outcome.value,
+                tier=said.coverage,
+                setup=said.machine,
+                key=one.key_id,
+                trust=one.damage or (one.judgement.text if one.judgement is not None else "nobody judged its key"),
+                counts=one.counts,
+            )
 
 
 def marks(evidence: Evidence) -> Iterator[Mark]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from registry.core.audit.attestations import lifting
 from registry.core.audit.edges import Edge, Kind, Place, State
 from registry.core.audit.evidence import Evidence, Node, Surveyed, holders, is_time
 from registry.core.digests import Digest
@@ -50,7 +51,7 @@ def edges(node: Node, evidence: Evidence) -> Iterator[Edge]:
     record = Place(node.label, Kind.RECORD)
     findings = [*_agreement(record, node), *_tables(record, node, evidence)]
     yield record.edge(State.VERIFIED, "recipe, product and executions agree, tables add up", findings)
-    yield _recipe(node)
+    yield _recipe(node, evidence)
 
 
 def witnessed(node: Node) -> Standing:
@@ -58,7 +59,7 @@ def witnessed(node: Node) -> Standing:
     return standing([one for _, one in node.executions[:MOST_WITNESSES]], node.attempts)
 
 
-def _recipe(node: Node) -> Edge:
+def _recipe(node: Node, evidence: Evidence) -> Edge:
     place = Place(node.label, Kind.RECIPE)
     findings = [
         place.finding(
@@ -71,7 +72,12 @@ def _recipe(node: Node) -> Edge:
         for rival, times in node.rivals
     ]
     told = witnessed(node)
-    return place.edge(State.CLAIMED, f"executions that gave this product: {told.witnesses} ({told.label})", findings)
+    reason = f"executions that gave this product: {told.witnesses} ({told.label})"
+    attested = lifting(node, evidence)
+    if attested is None:
+        return place.edge(State.CLAIMED, reason, findings)
+    word = f"{attested.rederivation.coverage} by {attested.by}"
+    return place.edge(State.ATTESTED, f"{reason}; made again, {word}", findings)
 
 
 def _agreement(place: Place, node: Node) -> Iterator[Finding]:

@@ -8,16 +8,18 @@ Refuses names that nothing is recorded under and files inside artifacts.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from registry.core import kinds
+from registry.core.attestation import Attestation, Attested
 from registry.core.audit import gathering
 from registry.core.audit.evidence import Evidence, ReadSettings
-from registry.core.audit.judging import Audit, edges_of, marks, reproduced
+from registry.core.audit.judging import Audit, attested, edges_of, marks, reproduced
 from registry.core.audit.walk import newest, walk
 from registry.core.digests import Digest
+from registry.core.dsse import Envelope
 from registry.core.forecast import Forecast
 from registry.core.gitobjects import GitTrees
 from registry.core.happened import Happened, happened
@@ -32,7 +34,7 @@ from registry.errors import ReckonError, Refused
 from registry.ports import Columns, Commits, Papers, RecordStore
 from registry.workflows.audit.looking import AtHand, Live, Looking
 
-RARER = (Forecast.KIND, Withheld.KIND, Incident.KIND, Pointer.KIND)
+RARER = (Forecast.KIND, Withheld.KIND, Incident.KIND, Pointer.KIND, Attestation.KIND)
 MOST_EVENTS = 10_000
 
 
@@ -47,6 +49,7 @@ class Depth(StrEnum):
 class Auditor:
     """Audits the artifacts of one archive or bundle. ``commits`` is None where there is no git to ask.
 
+    ``signed`` checks the signature of an attestation; without it none counts.
     ``live`` is None for a bundle; ``at_hand`` is the artifact itself when somebody names its folder.
     """
 
@@ -57,6 +60,7 @@ class Auditor:
     settings: ReadSettings
     commits: Commits | None = None
     with_history: bool = True
+    signed: Callable[[str, Envelope], Attested] | None = None
     live: Live | None = None
     at_hand: AtHand | None = None
 
@@ -77,6 +81,7 @@ class Auditor:
             reproduced=reproduced(judged),
             consulted=looking.consulted,
             marks=tuple(marks(judged)),
+            attested=tuple(attested(judged)),
         )
         return audit, judged
 
@@ -116,6 +121,7 @@ class Auditor:
             withheld={one.digest: one for _, one in rarer[Withheld.KIND] if isinstance(one, Withheld)},
             incidents=incidents,
             happened=self._happened(lineage, incidents),
+            attested=self._attested(rarer[Attestation.KIND]),
             damages=tuple(_damages(rarer)),
             altered=() if self.live is None or git is None else tuple(self.live.repository.altered("manifests")),
         )
@@ -126,6 +132,16 @@ class Auditor:
         if not 0 < len(incidents.events) <= MOST_EVENTS:
             return Happened()
         return happened(self.ledger, lineage, self.columns.files, incidents)
+
+    def _attested(self, records: Collection[tuple[Digest, object]]) -> Mapping[Digest, tuple[Attested, ...]]:
+        """Attestations by the recipe that they speak of, each with its signature checked."""
+        found: dict[Digest, tuple[Attested, ...]] = {}
+        for digest, record in records:
+            if isinstance(record, Attestation) and self.signed is not None:
+                one = self.signed(digest.short, record.envelope)
+                recipe = one.rederivation.recipe
+                found[recipe] = (*found.get(recipe, ()), one)
+        return found
 
     def _read(self, kind: str) -> Iterator[tuple[Digest, object]]:
         """Records of a kind, or what is wrong with them."""

@@ -17,7 +17,7 @@ def comparisons(place: Place) -> Iterator[Comparison]:
     del place
     yield _asked("the command line's help", ("--help",), _dvc("--help"))
     yield _asked("the state of every stage, from the records", ("status",), _dvc("status", "--quiet"), tolerant=True)
-    if not (REPOSITORY / "artifacts" / "shards" / "shards.parquet").is_file():
+    if not (REPOSITORY / "artifacts" / "hero" / "1" / "order.json").is_file():
         return
     loader = python("only importing Levanter's loader", _LEVANTER)
     yield _asked("the documents of one batch of the hero", ("batch", "hero", "400"), loader)

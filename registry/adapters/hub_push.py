@@ -87,7 +87,7 @@ class HubRepository:
         try:
             with self._asking(f"remove the branch {branch}"):
                 self._api.delete_branch(self._place.repository, branch=branch)
-        except _Missing:
+        except (_Missing, Overtaken):
             return
 
     def _uploaded(self, change: Change, advance: Callable[[int], None]) -> list[Any]:
@@ -143,7 +143,7 @@ class HubRepository:
         told = f"The hub at {self._place.endpoint} did not {what} ({status}{f': {said}' if said else ''})."
         if status in _BUSY:
             return Busy(told, wait_seconds=_seconds(str(answer.headers.get("Retry-After", ""))))
-        if status in (409, 412):
+        if status in (409, 412) or answer.headers.get("X-Error-Code") == "RevisionNotFound":
             return Overtaken(told, remedy="Somebody else pushed meanwhile. Run the same command again.")
         if status in (401, 403):
             return Refused(told, remedy="Set HF_TOKEN or HF_TOKEN_PATH to a token that may write to the repository.")

@@ -77,7 +77,8 @@ class Notice:
         what = "was yanked" if self.notice is Change.YANK else "is superseded"
         instead = f"; use {self.successor} instead" if self.successor else ""
         more = f" Erratum: {self.erratum}" if self.erratum else ""
-        text = f"{self.identity.name} {self.identity.version} {what} on {self.time[:10]}: {self.reason.strip().rstrip('.')}{instead}.{more}"
+        reason = self.reason.strip().rstrip(".")
+        text = f"{self.identity.name} {self.identity.version} {what} on {self.time[:10]}: {reason}{instead}.{more}"
         return " ".join(text.split())
 
     def to_json(self) -> dict[str, Json]:

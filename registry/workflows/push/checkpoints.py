@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Final
 
 from registry.core import canonical
 from registry.core.branches import CheckpointBranch, staging
@@ -21,6 +22,8 @@ from registry.core.pushing import Overtaken, Parcel, check_limits
 from registry.errors import DoesNotHold, MalformedRecord, OutsideFailed
 from registry.ports import Host, RecordStore
 from registry.workflows.push.staging import Site, check_bytes, check_list, ready, stage
+
+_TRIES: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,11 +81,18 @@ class Trajectory:
                 remedy=f"See 'reckon verify {kept.name.stage}'; 'dvc checkout' brings the recorded bytes back.",
             )
         check_limits(parcel)
-        commit, fresh = self.site.patiently(lambda: self._advance(kept, parcel))
+        commit, fresh = self.site.patiently(lambda: self._persist(kept, parcel))
         self._record(kept, commit)
         return Published(
             name=str(kept.name), branch=str(kept.branch), commit=commit, size_bytes=parcel.size_bytes, fresh=fresh
         )
+
+    def _persist(self, kept: Kept, parcel: Parcel) -> tuple[str, bool]:
+        """Go on from what the hub holds, again when somebody else pushed meanwhile."""
+        for _ in range(_TRIES):
+            with suppress(Overtaken):
+                return self._advance(kept, parcel)
+        raise OutsideFailed("Somebody else keeps pushing.", remedy="Find out who, then run the same command again.")
 
     def _advance(self, kept: Kept, parcel: Parcel) -> tuple[str, bool]:
         """From whatever the hub holds to the branch: its commit, and whether anything was done."""

@@ -17,7 +17,7 @@ from registry.core.branches import staging
 from registry.core.codec import record_bytes
 from registry.core.digests import Digest
 from registry.core.dsse import Envelope
-from registry.core.publications import MAIN, Publication, Subject
+from registry.core.publications import MAIN, Publication, Publications, Subject
 from registry.core.pulling import Listing
 from registry.core.pushing import ROOM_BYTES, Busy, Change, Overtaken, Parcel, check_limits
 from registry.core.release import CARD, STATEMENT, UNSTATED, ReleaseStatement
@@ -26,6 +26,7 @@ from registry.ports import Host, RecordStore
 from registry.workflows.push.staging import Site, check_bytes, check_list, ready, stage
 
 _LARGEST_STATEMENT: Final = 16 * 2**20
+_TRIES: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +57,7 @@ class Pusher:
 
     site: Site
     records: RecordStore
+    publications: Publications
     host: Host
     room_bytes: int
 
@@ -90,11 +92,11 @@ class Pusher:
 
     def push(self, parcel: Parcel, statement: ReleaseStatement) -> Pushed:
         """Publish. Done again, it finds what is there and adds what lacks."""
-        commit, head, fresh = self.site.patiently(lambda: self._advance(parcel, statement))
+        commit, head, fresh = self.site.patiently(lambda: self._persist(parcel, statement))
         identity = statement.identity
         publication = Publication(
             subject=Subject.RELEASE,
-            name=f"{identity.name}@{identity.version}",
+            name=str(identity),
             digest=statement.digest,
             place=self.site.outlet.place,
             commit=commit,
@@ -105,6 +107,13 @@ class Pusher:
         )
         digest = self.records.put(publication.kind, record_bytes(publication))
         return Pushed(digest=digest, publication=publication, fresh=fresh)
+
+    def _persist(self, parcel: Parcel, statement: ReleaseStatement) -> tuple[str, str, bool]:
+        """Go on from what the hub holds, again when somebody else pushed meanwhile."""
+        for _ in range(_TRIES):
+            with suppress(Overtaken):
+                return self._advance(parcel, statement)
+        raise OutsideFailed("Somebody else keeps pushing.", remedy="Find out who, then run the same command again.")
 
     def _advance(self, parcel: Parcel, statement: ReleaseStatement) -> tuple[str, str, bool]:
         """From whatever the hub holds to the end: the tagged commit, that of main, and whether anything was done."""
@@ -142,22 +151,14 @@ class Pusher:
 
     def _move(self, parcel: Parcel, statement: ReleaseStatement, commit: str) -> tuple[str, bool]:
         """Bring main to the release at ``commit``: where it stands then, and whether it moved."""
-        for _ in range(5):
-            tip = self.site.need(MAIN)
-            listing = self.site.listing(tip)
-            if not self._standing(statement, listing):
-                return tip, False
-            told = self._notices(listing)
-            shown = _overlaid(parcel, told)
-            if not shown.differences(listing):
-                return tip, False
-            try:
-                head = self.site.outlet.commit(self._change(shown, statement, listing, commit), _silent)
-            except Overtaken:
-                continue
-            check_list(shown, self.site.listing(head))
-            return head, True
-        raise OutsideFailed("main moves faster than we can follow.", remedy="Find out who else pushes, then try again.")
+        tip = self.site.need(MAIN)
+        listing = self.site.listing(tip)
+        shown = _overlaid(parcel, self._notices(listing))
+        if not self._standing(statement, listing) or not shown.differences(listing):
+            return tip, False
+        head = self.site.outlet.commit(self._change(shown, statement, listing, commit), _silent)
+        check_list(shown, self.site.listing(head))
+        return head, True
 
     def _change(self, shown: Parcel, statement: ReleaseStatement, listing: Listing, commit: str) -> Change:
         """The one commit on main: large files by what the hub has verified, all others with their bytes."""
@@ -174,7 +175,7 @@ class Pusher:
         )
 
     def _standing(self, statement: ReleaseStatement, listing: Listing) -> bool:
-        """Whether main is still to move to this release: False when a later one is there.
+        """Whether main is still to move to this release: False when it has moved on to a later one.
 
         Raises ``DoesNotHold`` when main holds a release that this one does not follow.
         """
@@ -186,15 +187,12 @@ class Pusher:
         theirs = ReleaseStatement.parse(Envelope.parse(data).payload)
         if theirs.digest == statement.digest:
             return True
-        if theirs.identity.numbers > statement.identity.numbers and self._tagged(statement):
+        if statement.digest == theirs.parent or self.publications.newest(statement.digest, self.site.outlet.place):
             self.site.say(f"main holds {theirs.identity} already and stays there.")
             return False
         if theirs.digest != statement.parent:
             raise self._no_parent(statement, f"{theirs.identity} ({theirs.digest.short})")
         return True
-
-    def _tagged(self, statement: ReleaseStatement) -> bool:
-        return self.site.commit_of(statement.identity.tag) is not None
 
     def _no_parent(self, statement: ReleaseStatement, found: str) -> ReckonError:
         parent = "no release" if statement.parent is None else f"release {statement.parent.short}"

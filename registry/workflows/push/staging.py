@@ -18,7 +18,7 @@ from registry.core.digests import Algorithm, Digest
 from registry.core.publications import MAIN
 from registry.core.pulling import Kind, Listing, Reference, RemoteFile
 from registry.core.pushing import Busy, Change, Overtaken, Parcel
-from registry.errors import DoesNotHold, OutsideFailed, Refused, UnknownName
+from registry.errors import DoesNotHold, Refused, UnknownName
 from registry.ports import Origin, Outlet
 
 T = TypeVar("T")
@@ -57,10 +57,10 @@ class Site:
         return None
 
     def need(self, revision: str) -> str:
-        """The commit of a branch that must be there."""
+        """The commit of a branch that must be there. Raises ``Overtaken`` when it is not."""
         found = self.commit_of(revision)
         if found is None:
-            raise OutsideFailed(f"{self.repository} has no {revision}.", remedy="Run the command again.")
+            raise Overtaken(f"{self.repository} has no {revision}.", remedy="Run the command again.")
         return found
 
     def listing(self, commit: str) -> Listing:

@@ -44,6 +44,7 @@ _EXTRAS = {
     **dict.fromkeys(("dvc", "mlflow", "wandb"), "lab"),
     **dict.fromkeys(("datasets", "equinox", "haliax", "jax", "levanter", "safetensors", "scipy"), "train"),
     **dict.fromkeys(("tensorstore", "tokenizers", "transformers"), "train"),
+    **dict.fromkeys(("PyKCS11", "model_signing", "securesystemslib"), "sign"),
     **dict.fromkeys(("pathspec", "pygit2", "starlette", "uvicorn"), "hub"),
 }
 

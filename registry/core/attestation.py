@@ -175,6 +175,7 @@ class Attested:
     """
 
     source: str
+    envelope: Envelope
     rederivation: Rederivation
     key_id: str
     judgement: Judgement | None

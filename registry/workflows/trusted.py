@@ -134,18 +134,20 @@ class TrustChecker:
         key = self._key(envelope)
         if key is None:
             text = f"{source} does not say by which key it is, and no trust policy knows it."
-            return Attested(source=source, rederivation=said, key_id="", judgement=None, damage=text)
+            return Attested(source=source, envelope=envelope, rederivation=said, key_id="", judgement=None, damage=text)
         try:
             self.verify(envelope, key)
         except ReckonError as error:
             text = f"{source}: {error.message}"
-            return Attested(source=source, rederivation=said, key_id=key.id, judgement=None, damage=text)
+            return Attested(
+                source=source, envelope=envelope, rederivation=said, key_id=key.id, judgement=None, damage=text
+            )
         judgement = (
             without_policy(key.id)
             if self.policy is None
             else self.policy.judge(key.id, said.stage, said.time, Act.ATTEST, envelope.digest)
         )
-        return Attested(source=source, rederivation=said, key_id=key.id, judgement=judgement)
+        return Attested(source=source, envelope=envelope, rederivation=said, key_id=key.id, judgement=judgement)
 
     def _judge(self, key_id: str, statement: ReleaseStatement) -> Judgement:
         if self.policy is None:

@@ -7,7 +7,7 @@ trust policy refuses: that is told and stays a claim.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from registry.core.attestation import Attested, Outcome
 from registry.core.audit.edges import Edge, Kind, Place, State
@@ -28,6 +28,12 @@ def lifting(node: Node, evidence: Evidence) -> Attested | None:
     told = evidence.attested.get(node.product.recipe, ())
     whole = [one for one in told if one.counts and _agrees(one, node) and _is_whole(one)]
     return max(whole, key=lambda one: one.rederivation.tier, default=None)
+
+
+def envelopes(evidence: Evidence) -> Mapping[str, bytes]:
+    """The attestations of a lineage that count, by the file name that each gets in a release."""
+    told = (one for node in evidence.nodes.values() for one in evidence.attested.get(node.product.recipe, ()))
+    return {f"{one.source}.dsse.json": one.envelope.encode() for one in told if one.counts}
 
 
 def _edge(place: Place, node: Node, one: Attested) -> Edge:

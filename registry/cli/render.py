@@ -107,6 +107,12 @@ def talk(text: str) -> None:
     click.echo(f"{PROGRAM}: {shown(text)}", err=True)
 
 
+def say(*views: View) -> None:
+    """Print views on stderr, plain: what is said beside the answer."""
+    for line in _plain(views):
+        click.echo(line, err=True)
+
+
 def shown(text: str) -> str:
     """``text`` with every character that could move a cursor, end a line or turn the writing round as an escape."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)

@@ -13,6 +13,7 @@ from typing import Self
 from registry.core import canonical
 from registry.core.digests import Digest
 from registry.core.records import Environment, Execution, Product, Recipe
+from registry.core.rederivation import rederives
 from registry.errors import ReckonError
 
 
@@ -78,8 +79,9 @@ class Ledger:
         return tuple(sorted({one.stage for one in self.executions.values()}))
 
     def head(self, stage: str) -> tuple[Digest, Execution] | None:
-        """The newest execution of a stage that came to a product."""
-        return next((pair for pair in self.executions_of(stage) if pair[1].witnesses), None)
+        """The newest execution of a stage that came to a product, re-derivations only where there is no other."""
+        complete = [pair for pair in self.executions_of(stage) if pair[1].witnesses]
+        return next((pair for pair in complete if not rederives(pair[1])), complete[0] if complete else None)
 
     def witnesses(self, recipe: Digest) -> tuple[Witnesses, ...]:
         """Products of a recipe with their executions; more than one is a contradiction."""

@@ -1,8 +1,10 @@
 """How far a product has been made again: the reproduction tier, with setups and step count.
 
 T0 is custody: one execution gave it, and its bytes are on record. T1 is a bit-exact second making on the same host, T2
-on another. A resumed attempt counts together with those it resumed from: it vouches for the steps that they ran.
-Refuses to count anything but complete executions of one recipe and one product.
+on another. A resumed attempt counts together with those it resumed from: it vouches for the steps that they ran. A
+re-derivation of a window that agreed counts for its steps. One under another setup counts, where there is nothing
+better, as far as it was asked to: T3 within a tolerance, T4 within the noise of the held-out loss. Refuses to count
+complete executions of another recipe or product.
 """
 
 from __future__ import annotations
@@ -11,7 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from registry.core.digests import Digest
 from registry.core.records import Execution
+from registry.core.rederivation import Mark, mark_of
 
 
 class Tier(StrEnum):
@@ -20,21 +24,29 @@ class Tier(StrEnum):
     CUSTODY = "T0"
     SAME_SETUP = "T1"
     OTHER_HOST = "T2"
+    TOLERANCE = "T3"
+    NOISE = "T4"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """The tier reached, the hosts, and the steps that were made at least twice (None for a stage without steps)."""
+    """The tier reached, the hosts, and the steps that were made at least twice (None for a stage without steps).
+
+    ``within`` is the tolerance or noise of T3 and T4, as it was stated.
+    """
 
     tier: Tier
     witnesses: int
     hosts: tuple[str, ...]
     replayed_steps: int | None
     total_steps: int | None
+    within: str | None = None
 
     @property
     def label(self) -> str:
         """The tier, with the steps that it covers where there are any."""
+        if self.within is not None:
+            return f"{self.tier} within {self.within}"
         if self.tier is Tier.CUSTODY or self.total_steps is None:
             return self.tier.value
         return f"{self.tier} {self.replayed_steps}/{self.total_steps} steps"
@@ -42,15 +54,41 @@ class Standing:
 
 def standing(witnesses: Sequence[Execution], attempts: Mapping[str, Execution]) -> Standing:
     """Judge complete executions of one product. ``attempts`` are all executions of the stage, by attempt."""
+    windows = _windows(witnesses, attempts)
+    exact = [one for one, mark in windows if mark.agrees and mark.steps is not None]
     ranges = [covered(one, attempts) for one in witnesses]
     known = [steps for steps in ranges if steps is not None]
-    hosts = tuple(sorted({str(one.host.get("name")) for one in witnesses}))
-    replayed, total = (None, None) if not known or len(known) < len(ranges) else _twice(known)
-    if len(witnesses) < 2 or replayed == 0:
-        tier = Tier.CUSTODY
-    else:
-        tier = Tier.SAME_SETUP if len(hosts) == 1 else Tier.OTHER_HOST
-    return Standing(tier=tier, witnesses=len(witnesses), hosts=hosts, replayed_steps=replayed, total_steps=total)
+    hosts = tuple(sorted({str(one.host.get("name")) for one in (*witnesses, *exact)}))
+    seen = [*known, *(mark.steps for _, mark in windows if mark.agrees and mark.steps is not None)]
+    replayed, total = (None, None) if not known or len(known) < len(ranges) else _twice(seen)
+    again = len(witnesses) > 1 if replayed is None else replayed > 0
+    best = Tier.CUSTODY if not again else Tier.SAME_SETUP if len(hosts) == 1 else Tier.OTHER_HOST
+    tier, within = (best, None) if again else _approximate(mark for _, mark in windows)
+    return Standing(
+        tier=tier,
+        witnesses=len(witnesses),
+        hosts=hosts,
+        replayed_steps=replayed,
+        total_steps=total,
+        within=within,
+    )
+
+
+def _windows(witnesses: Sequence[Execution], attempts: Mapping[str, Execution]) -> list[tuple[Execution, Mark]]:
+    """Re-derivations of this product that gave no product themselves."""
+    products: set[Digest | None] = {one.product for one in witnesses}
+    marked = ((one, mark_of(one)) for one in attempts.values() if one.product is None)
+    return [(one, mark) for one, mark in marked if mark is not None and mark.product in products]
+
+
+def _approximate(marks: Iterable[Mark]) -> tuple[Tier, str | None]:
+    """T3 or T4 as a re-derivation says it, the nearest; else custody."""
+    told = {mark.tier: mark for mark in marks if not mark.agrees and mark.whole}
+    if Tier.TOLERANCE.value in told:
+        return Tier.TOLERANCE, told[Tier.TOLERANCE.value].tolerance
+    if Tier.NOISE.value in told:
+        return Tier.NOISE, told[Tier.NOISE.value].noise
+    return Tier.CUSTODY, None
 
 
 def covered(execution: Execution, attempts: Mapping[str, Execution]) -> range | None:

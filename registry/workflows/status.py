@@ -15,6 +15,7 @@ from registry.core.digests import Digest, FileEntry
 from registry.core.ledger import Ledger
 from registry.core.openings import opening_of
 from registry.core.records import Execution, Outcome, Product
+from registry.core.rederivation import rederives
 from registry.core.resolving import folder_in, relative
 from registry.core.runlog import RunLog
 from registry.core.standing import Standing, standing
@@ -133,7 +134,7 @@ class Surveyor:
         return (_attempt(running[-1]) if running else None), ended, None
 
     def _last(self, stage: str, head: Digest | None) -> Execution | None:
-        executions = self.ledger.executions_of(stage)
+        executions = [pair for pair in self.ledger.executions_of(stage) if not rederives(pair[1])]
         if not executions or executions[0][0] == head:
             return None
         newest = executions[0][1]

@@ -384,6 +384,10 @@ class Origin(Protocol):
         """The commit that a revision means now. Raises ``UnknownName`` when it means none."""
         ...
 
+    def refs(self, reference: Reference) -> tuple[Mapping[str, str], Mapping[str, str]]:
+        """Branches and tags of the repository, with their commits."""
+        ...
+
     def listing(self, reference: Reference, commit: str) -> Listing:
         """Every file at a commit. Raises ``MalformedRecord`` for a list that no folder can hold."""
         ...

@@ -35,9 +35,9 @@ class KeptCheckpoint:
     files: Digest
 
     @property
-    def revision(self) -> str:
-        """Where it lies in the repository: the commit when it is known, else the branch."""
-        return self.commit or self.branch
+    def revisions(self) -> tuple[str, ...]:
+        """Where it may lie in the repository: the commit when it is known (a mirror has others), and the branch."""
+        return (self.branch,) if self.commit is None else (self.commit, self.branch)
 
     @classmethod
     def read(cls, reader: Reader) -> Self:

@@ -4,8 +4,24 @@
 """
 
 from registry.workflows.pull.checkpoints import Kept, Shelf
+from registry.workflows.pull.copying import Copier
 from registry.workflows.pull.files import Pulled, Puller
 from registry.workflows.pull.looking import Judge, Looked, Looker, small
+from registry.workflows.pull.mirroring import Mirrored, Mirrorer, Plan
 from registry.workflows.pull.tensors import TensorPuller
 
-__all__ = ["Judge", "Kept", "Looked", "Looker", "Pulled", "Puller", "Shelf", "TensorPuller", "small"]
+__all__ = [
+    "Copier",
+    "Judge",
+    "Kept",
+    "Looked",
+    "Looker",
+    "Mirrored",
+    "Mirrorer",
+    "Plan",
+    "Pulled",
+    "Puller",
+    "Shelf",
+    "TensorPuller",
+    "small",
+]

@@ -8,14 +8,15 @@ files are not those that the release lists.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from registry.core.digests import Digest, FileEntry, sha256, tree_digest
 from registry.core.kept import KeptCheckpoint, kept_checkpoints, named
 from registry.core.modelsig import is_ignored
-from registry.core.pulling import Signed
+from registry.core.pulling import Reference, Resolved, Signed
 from registry.core.release import CARD, CHECKPOINTS
-from registry.errors import DoesNotHold, Refused
+from registry.errors import DoesNotHold, Refused, UnknownName
 from registry.ports import Origin
 from registry.workflows.pull.looking import Looked, small
 
@@ -52,8 +53,7 @@ class Shelf:
     def find(self, release: Looked, word: str) -> Kept:
         """The checkpoint that ``word`` means, its files held against the release before any of them is pulled."""
         entry = named(self.entries(release), word)
-        reference = release.reference.at(entry.revision)
-        resolved = self.origin.resolve(reference)
+        reference, resolved = self._resolved(release, entry)
         listing = self.origin.listing(reference, resolved.commit)
         own = tuple(file for file in listing.files if not is_ignored(file.path) and file.path != CARD)
         listing = replace(listing, files=own)
@@ -74,6 +74,16 @@ class Shelf:
             said=release.said,
         )
         return Kept(entry=entry, looked=looked)
+
+    def _resolved(self, release: Looked, entry: KeptCheckpoint) -> tuple[Reference, Resolved]:
+        for revision in entry.revisions:
+            with suppress(UnknownName):
+                reference = release.reference.at(revision)
+                return reference, self.origin.resolve(reference)
+        raise UnknownName(
+            f"{self.origin.where} has {entry.name} neither at its commit nor on the branch {entry.branch}.",
+            remedy="Ask its owner to push the checkpoints: reckon release checkpoints.",
+        )
 
 
 def _vouched(signed: Signed | None, digests: Mapping[str, Digest]) -> Signed | None:

@@ -60,11 +60,19 @@ class Puller:
         pinned(looked, landing)
         if whole:
             _check_extras(looked.listing, landing)
+        pulled = self.bring(looked.listing, wanted, landing)
+        self.settle(looked)
+        if whole:
+            landing.tidy()
+        return pulled
+
+    def bring(self, listing: Listing, wanted: Sequence[Wanted], landing: Landing) -> Pulled:
+        """Bring ``wanted`` of a listing, whatever else lies in the folder. Raises as :meth:`pull`."""
         _check_room(wanted, landing)
         counts, stop = _Counts(), threading.Event()
         ordered = sorted(wanted, key=lambda one: -one.file.size_bytes)
         with ThreadPoolExecutor(self.workers, thread_name_prefix="pull") as pool:
-            jobs = {pool.submit(self._one, looked.listing, one, landing, (counts, stop)): one for one in ordered}
+            jobs = {pool.submit(self._one, listing, one, landing, (counts, stop)): one for one in ordered}
             try:
                 done, _ = wait(jobs, return_when=FIRST_EXCEPTION)
             finally:
@@ -75,11 +83,8 @@ class Puller:
             if trouble is not None and not isinstance(trouble, _Stopped):
                 raise trouble
         came = {one.file.path for job, one in jobs.items() if job in done and job.result()}
-        self.settle(looked)
-        if whole:
-            landing.tidy()
         return Pulled(
-            commit=looked.resolved.commit,
+            commit=listing.commit,
             landed=tuple(sorted(came)),
             kept=tuple(sorted(one.file.path for one in wanted if one.file.path not in came)),
             fetched_bytes=counts.fetched_bytes,

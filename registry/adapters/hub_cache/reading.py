@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -61,6 +61,16 @@ class CacheReader:
             raise UnknownName(f"{reference} is not in {self.root}.", remedy="Pull it where there is a network.")
         return Resolved(commit=commit, tag=(folder / TAGS / reference.revision).is_file())
 
+    def refs(self, reference: Reference) -> tuple[Mapping[str, str], Mapping[str, str]]:
+        """Branches and tags. The client's cache does not tell the ones from the others: there, all are branches."""
+        folder = self._folder(reference)
+        names = sorted(
+            path.relative_to(folder / "refs").as_posix() for path in (folder / "refs").rglob("*") if path.is_file()
+        )
+        every = {name: _line(folder / "refs" / name) for name in names}
+        tags = {name: commit for name, commit in every.items() if (folder / TAGS / name).is_file()}
+        return {name: commit for name, commit in every.items() if name not in tags}, tags
+
     def listing(self, reference: Reference, commit: str) -> Listing:
         """The files of a commit: as the mirror listed them, else those that the cache has."""
         folder = self._folder(reference)
@@ -102,12 +112,6 @@ class CacheReader:
 def folder_name(reference: Reference) -> str:
     """The client's name of a repository's folder."""
     return f"{reference.kind}--{reference.repository.replace('/', '--')}"
-
-
-def list_bytes(files: Iterator[RemoteFile] | tuple[RemoteFile, ...]) -> bytes:
-    """A list of files as a mirror keeps it."""
-    rows = [[file.path, file.size_bytes, str(file.claimed)] for file in files]
-    return json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def read_list(path: Path) -> Iterator[RemoteFile]:

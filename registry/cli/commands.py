@@ -44,7 +44,7 @@ COMMANDS: Final = (
     Entry(name="keys", help="Make signing keys, and say whom to trust with which names.", section=PUBLISH),
     Entry(name="pull", help="Bring a release, a checkpoint or single tensors here, verified.", section=PUBLISH),
     Entry(name="mirror", help="Copy a whole repository to a folder or another hub, verified.", section=PUBLISH),
-    Entry(name="mirror", help="Copy a whole repository to a folder or another hub, verified.", section=PUBLISH),
+    Entry(name="release", help="Build, check and publish signed releases.", section=PUBLISH),
     Entry(name="hub", help="Serve models and data sets to the Hugging Face client.", section=PUBLISH),
     Entry(name="gc", help="Plan what may be let go, and delete it with --yes.", section=KEEP),
     Entry(name="completion", help="Print the script that completes commands and names.", section=SHELL),

@@ -18,8 +18,11 @@ from registry.core.bundle import Cover
 from registry.core.digests import Digest, FileEntry
 from registry.core.ledger import KINDS
 from registry.core.names import Name
+from registry.core.notices import Notice
 from registry.core.pointers import Pointer
+from registry.core.publications import Publication, Subject
 from registry.core.records import Environment, Execution, Product, Recipe
+from registry.core.release import Release
 from registry.core.resolving import Held
 from registry.errors import ReckonError
 from registry.ports import Columns, Commits, Papers, RecordStore
@@ -183,8 +186,15 @@ def _lineage(evidence: Evidence) -> Mapping[str, set[Digest]]:
 
 
 def _speaks_of(kind: str, data: bytes, executions: set[Digest]) -> bool:
-    """Whether a record of a rarer kind goes in: pointers of the lineage's executions, and all that are no pointers."""
-    record = kinds.read(kind, data) if kind == Pointer.KIND else None
+    """Whether a record of a rarer kind goes in: pointers of the lineage's executions, and whatever may be evidence.
+
+    What was made of an artifact later, and where that was put, is no evidence of how it came to be.
+    """
+    if kind in (Release.KIND, Notice.KIND):
+        return False
+    record = kinds.read(kind, data) if kind in (Pointer.KIND, Publication.KIND) else None
+    if isinstance(record, Publication):
+        return record.subject is Subject.CHECKPOINT
     return not isinstance(record, Pointer) or record.execution in executions
 
 

@@ -11,16 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import Final, Protocol
 
 from registry.core import canonical, releasable
+from registry.core.attestation import Rederivation
 from registry.core.audit.evidence import Evidence
 from registry.core.audit.judging import Audit
 from registry.core.canonical import Json
 from registry.core.card import Template
 from registry.core.codec import record_bytes
 from registry.core.digests import Digest, FileEntry, tree_digest
+from registry.core.dsse import Envelope
 from registry.core.explaining import Evident, Explainer, WriteCard
 from registry.core.export import Export
 from registry.core.ledger import Ledger
@@ -44,7 +45,7 @@ from registry.core.secrecy import secrets_in
 from registry.errors import DoesNotHold, Refused
 from registry.ports import Host, RecordStore, Repository
 
-EXPORT: Final = "export"
+EXPORT: Final = "export.json"
 
 
 class Draft(Protocol):
@@ -121,8 +122,8 @@ class Built:
 class Builder:
     """Builds releases of one archive.
 
-    ``audit`` audits at the depth ``bytes``; ``check`` holds an export (its path) against its checkpoint's folder and
-    raises what is wrong; ``attestations`` gives envelopes of third parties about a lineage by file name.
+    ``audit`` audits at the depth ``bytes``; ``check`` holds an export against its checkpoint, both by their paths, and
+    raises what is wrong; ``attestations`` are the envelopes of third parties.
     """
 
     records: RecordStore
@@ -130,8 +131,8 @@ class Builder:
     repository: Repository
     host: Host
     audit: Callable[[Name], tuple[Audit, Evidence]]
-    check: Callable[[str, Callable[[Export], str]], Export]
-    attestations: Callable[[Evidence], Mapping[str, bytes]]
+    check: Callable[[str, str], Export]
+    attestations: Sequence[Envelope]
     read_template: Callable[[bytes], Template]
     write_card: WriteCard
 
@@ -146,7 +147,7 @@ class Builder:
                 remedy="Commit them first.",
             )
         held = self._held(request.artifact)
-        export = self.check(held.output.path, _checkpoint)
+        export = self.check(held.output.path, self._checkpoint(held))
         self._require_releasable(request, held)
         terms = Terms(
             identity=request.identity,
@@ -199,6 +200,12 @@ class Builder:
             raise Refused(f"{name} is no export, and only exports are released.", remedy="Name one, such as 'export'.")
         return held
 
+    def _checkpoint(self, held: Held) -> str:
+        """Where the checkpoint of an export lies."""
+        told = held.output.contents["checkpoint"]
+        name = str(told.get("name")) if isinstance(told, Mapping) else ""
+        return artifact(self.ledger, Name.parse(name)).output.path
+
     def _require_releasable(self, request: Request, held: Held) -> None:
         """Refuse what the records speak against; the cheap look at records comes before the audit of all bytes."""
         audit, evidence = self.audit(request.artifact)
@@ -241,7 +248,7 @@ class _Making:
 
     def make(self, template: bytes, held: Held, seal: Seal) -> ReleaseStatement:
         """Fill the folder up to its statement."""
-        for name in (*self.export.files, *self.export.weights, "export.json"):
+        for name in (*self.export.files, *self.export.weights, EXPORT):
             self.folder.take(f"{held.output.path}/{name}", name)
         taken = tree_digest(self.folder.entries)
         if taken != held.output.digest:
@@ -264,7 +271,7 @@ class _Making:
             template=self.template,
             write=self.builder.write_card,
         )
-        attested = self.builder.attestations(evident.evidence)
+        attested = dict(self._attested(evident.evidence))
         stages = explainer.stages()
         written = {
             **explainer.files(),
@@ -275,6 +282,12 @@ class _Making:
             self.folder.write(path, data)
         self.folder.write(CRATE, explainer.crate(self.folder.entries))
         self._require_no_secrets(stages)
+
+    def _attested(self, evidence: Evidence) -> Iterator[tuple[str, bytes]]:
+        """Envelopes of third parties about products of the lineage, each named by its digest."""
+        for envelope in self.builder.attestations:
+            if Rederivation.of(envelope).product in evidence.nodes:
+                yield f"{envelope.digest.short}.dsse.json", envelope.encode()
 
     def _require_no_secrets(self, payloads: Mapping[str, bytes]) -> None:
         """Payloads are searched beside the files, since an envelope holds them in another spelling."""
@@ -288,12 +301,6 @@ class _Making:
 
     def _stated(self) -> dict[str, Digest]:
         return {entry.path: entry.digest for entry in self.folder.entries}
-
-
-def _checkpoint(export: Export) -> str:
-    """Where the checkpoint of an export lies."""
-    name = export.source.name
-    return str(PurePosixPath("artifacts", name.stage, "checkpoints", f"step-{name.step}"))
 
 
 def _require_taint(request: Request, taints: Sequence[str]) -> None:

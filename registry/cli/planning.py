@@ -1,0 +1,65 @@
+"""Where the ports of programs and launch bundles meet their adapters. Like ``wiring``, inside functions only.
+
+No rule of the archive lives here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from registry.cli import wiring
+
+if TYPE_CHECKING:
+    from registry.core.digests import Digest
+    from registry.core.program import Program, Programs
+    from registry.workflows.program import Programmer
+
+
+def programmer(archive: Path, told: Callable[[str], None], *, anywhere: bool = False) -> Programmer:
+    """The workflow that lowers steps of training. ``anywhere`` allows the code of any commit to run."""
+    from registry.adapters.lowering import LoweringProcess
+    from registry.adapters.revisions import Revisions
+    from registry.workflows.program import Programmer
+
+    return Programmer(
+        lowerings=LoweringProcess(archive, lambda commit: _worktree(archive, commit)),
+        versions=Revisions(archive),
+        told=told,
+        anywhere=anywhere,
+    )
+
+
+def programs(archive: Path) -> Programs:
+    """All program records."""
+    from registry.core.program import Program, Programs
+
+    raw = wiring.raw(wiring.record_store(archive), (Program.KIND,))
+    return Programs.build((digest, data) for _, digest, data in raw)
+
+
+def record_programs(
+    archive: Path, executions: Iterable[Digest], told: Callable[[str], None]
+) -> list[tuple[Digest, Program]]:
+    """Record the programs of executions that have none yet. One that cannot be lowered is told, not raised."""
+    from registry.errors import ReckonError
+    from registry.workflows.program import unrecorded
+
+    work, store, done = programmer(archive, told), wiring.record_store(archive), []
+    for recipe, asked, commit in unrecorded(wiring.ledger(archive), programs(archive), list(executions)):
+        try:
+            done.append(work.recorded(recipe, asked, commit, store))
+        except ReckonError as error:
+            told(f"The program of {asked.stage} is not recorded: {error.message} Later: reckon program {asked.stage}")
+    return done
+
+
+@contextmanager
+def _worktree(archive: Path, commit: str) -> Iterator[Path]:
+    from registry.adapters.hashing import hash_file
+    from registry.adapters.worktrees import Worktrees
+
+    with Worktrees(archive, hash_file).open(commit) as tree:
+        yield tree.root

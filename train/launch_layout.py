@@ -1,0 +1,159 @@
+"""Engines on a cluster's mesh, and of runs that are larger than this machine.
+
+A batch is spread over racks, data and experts; what has an axis ``expert`` over ``expert``, what has an axis ``embed``
+over ``data``, so that no device holds all experts. The published rungs are engines like any other,
+with the published shapes, model, optimizer and precision. Refuses a mesh that does not use every device.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import jax
+import jmp
+import numpy as np
+from jax.sharding import Mesh
+from levanter.optim.config import OptimizerConfig
+from levanter.trainer import Trainer, TrainerConfig
+from levanter.utils.mesh import MeshConfig
+
+from registry.core.canonical import Json
+from registry.core.ladder import derive
+from registry.core.published import FAMILY, SHAPES
+from registry.errors import Refused
+from train.engine import Engine
+from train.grug.config import PUBLISHED
+from train.grug.family import Grug, grug
+from train.grug.optimizer import LadderConfig
+from train.launch_mesh import AXES, DETERMINISM, SINGLE, Layout
+from train.plan import Plan
+
+BATCH: Final = ("replica_dcn", "data", "expert")
+# Of the public tokenizer of the published ladder: <|end_of_text|>.
+END_OF_TEXT: Final = 128001
+# Parameters and optimizer in float32, the model's work in bfloat16, its results in float32.
+PRECISION: Final = "p=f32,c=bfloat16,o=f32"
+
+
+@dataclass
+class LaidOut(TrainerConfig):
+    """Levanter's configuration with a mesh of all four axes over the devices in the order of their hosts."""
+
+    layout: Layout = SINGLE
+
+    @property
+    def device_mesh(self) -> Mesh:
+        """The mesh. Raises ``Refused`` when it does not use all devices."""
+        devices = jax.devices()
+        if len(devices) != self.layout.devices:
+            raise Refused(f"The mesh {self.layout.sizes} needs {self.layout.devices} devices, not {len(devices)}.")
+        return Mesh(np.asarray(devices).reshape(self.layout.sizes), AXES)
+
+
+def mesh_config(layout: Layout) -> MeshConfig:
+    """Which axis of an array lies on which axis of the mesh."""
+    return MeshConfig(
+        axes=dict(zip(AXES, layout.sizes, strict=True)),
+        dcn_axes={},
+        shared_mapping={"mlp": "model", "heads": "model", "vocab": "model"},
+        compute_mapping={"batch": list(BATCH)},
+        param_mapping={"expert": "expert", "embed": "data"},
+    )
+
+
+@dataclass(frozen=True)
+class LaidOutEngine(Engine):
+    """An engine of this archive's own ladder, on a mesh of all four axes."""
+
+    layout: Layout = SINGLE
+
+    @cached_property
+    def trainer(self) -> Trainer:
+        """The engine's trainer on the layout's mesh."""
+        inner = super().trainer
+        self.layout.require_dividing(self.plan.rung.batch_sequences, self.plan.family.routed_experts)
+        return laid_out(inner.config, inner.optimizer, self)
+
+
+@dataclass(frozen=True)
+class PublishedEngine(LaidOutEngine):
+    """An engine of the published ladder. It has no data here: it can be lowered and planned, not run."""
+
+    @cached_property
+    def family(self) -> Grug:
+        """The model behind its interface."""
+        return grug(self.plan.family, self.plan.rung, self.plan.sections["model"], end=END_OF_TEXT)
+
+    @cached_property
+    def trainer(self) -> Trainer:
+        """Levanter's trainer at the published precision."""
+        rung = self.plan.rung
+        self.layout.require_dividing(rung.batch_sequences, self.plan.family.routed_experts)
+        config = TrainerConfig(
+            id=self.plan.stage,
+            seed=self.seed,
+            mp=jmp.get_policy(PRECISION),
+            train_batch_size=rung.batch_sequences,
+            num_train_steps=rung.steps,
+            require_accelerator=False,
+            load_checkpoint=False,
+        )
+        return laid_out(config, _optimizer(self.plan).build(rung.steps), self)
+
+
+def laid_out(config: TrainerConfig, optimizer: Any, engine: LaidOutEngine) -> Trainer:
+    """A trainer like ``config`` on the mesh of ``engine``."""
+    from levanter.tracker.tracker import NoopConfig
+
+    told = {field.name: getattr(config, field.name) for field in dataclasses.fields(TrainerConfig)}
+    own = LaidOut(**{**told, "mesh": mesh_config(engine.layout), "tracker": NoopConfig(), "layout": engine.layout})
+    return Trainer(own, optimizer, engine.family.loss, add_default_hooks=False)
+
+
+def published_plan(name: str) -> Plan:
+    """The plan of a published rung. Raises ``Refused`` for an unknown name."""
+    shape = SHAPES.get(name)
+    if shape is None:
+        raise Refused(f"No rung {name!r} was published.", remedy=f"Published are: {', '.join(SHAPES)}.")
+    rung = derive(FAMILY, shape)
+    sections: Mapping[str, Mapping[str, Json]] = {
+        "determinism": DETERMINISM,
+        "model": PUBLISHED,
+        "order": {"seed": 0},
+        "training": {"keep_every_steps": 6000},
+    }
+    return Plan(
+        stage=f"published/{name}",
+        parent=None,
+        first_step=0,
+        last_step=rung.steps,
+        family=FAMILY,
+        rung=rung,
+        sections=sections,
+        declared={},
+        reason="",
+    )
+
+
+def _optimizer(plan: Plan) -> OptimizerConfig:
+    """The published optimizer at the derived rates."""
+    rung, schedule = plan.rung, plan.family.schedule
+    return LadderConfig(
+        learning_rate=float(rung.muonh_lr),
+        adam_lr=float(rung.adam_lr),
+        weight_decay=0.0,
+        lr_schedule="linear",
+        min_lr_ratio=float(schedule.final_ratio),
+        warmup=float(rung.warmup_steps),
+        momentum=0.95,
+        nesterov=True,
+        backend_steps=5,
+        beta1=0.9,
+        beta2=float(rung.beta2),
+        epsilon=float(rung.epsilon),
+        max_grad_norm=None,
+    )

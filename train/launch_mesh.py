@@ -1,0 +1,85 @@
+"""Layouts of a cluster's devices, and what of a published run is known before JAX is imported.
+
+The mesh is replica_dcn (racks) × data × expert × model. Imports no JAX: what changes bits has to be set before that.
+Refuses layouts that do not use every device, and batches and experts that a mesh cannot divide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from registry.core.canonical import Json
+from registry.errors import Refused
+
+AXES: Final = ("replica_dcn", "data", "expert", "model")
+RACK_DEVICES: Final = 64
+DETERMINISM: Final[Mapping[str, Json]] = MappingProxyType(
+    {
+        "platform": "cuda",
+        "devices": 1,
+        "nproc": 2,
+        "max_isa": "AVX2",
+        "generator": "threefry2x32",
+        "partitionable_generator": True,
+        "matmul_precision": "default",
+        "x64": False,
+        "custom_softmax_gradient": True,
+        "ragged_dot": "xla",
+        "xla_flags": [],
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Sizes of the mesh's axes."""
+
+    replica_dcn: int
+    data: int
+    expert: int
+    model: int
+
+    @property
+    def sizes(self) -> tuple[int, int, int, int]:
+        """In the order of ``AXES``."""
+        return (self.replica_dcn, self.data, self.expert, self.model)
+
+    @property
+    def devices(self) -> int:
+        """How many devices it uses."""
+        return self.replica_dcn * self.data * self.expert * self.model
+
+    @classmethod
+    def of(cls, sizes: Mapping[str, int]) -> Layout:
+        """From sizes by axis. Raises ``Refused`` for other axes and for sizes below one."""
+        if set(sizes) != set(AXES) or min(sizes.values()) < 1:
+            raise Refused(f"A mesh has the axes {', '.join(AXES)}, each at least one.", remedy="Give all four.")
+        return cls(**sizes)
+
+    def require_dividing(self, batch_sequences: int, routed_experts: int) -> None:
+        """Raise ``Refused`` unless sequences and experts can be spread evenly."""
+        over = self.replica_dcn * self.data * self.expert
+        if batch_sequences % over:
+            raise Refused(
+                f"A batch of {batch_sequences} sequences cannot be spread over {over} devices.",
+                remedy="Choose a number of devices that divides the batch.",
+            )
+        if routed_experts % self.expert:
+            raise Refused(
+                f"{routed_experts} experts cannot be spread over {self.expert} devices.",
+                remedy="Choose an axis 'expert' that divides them.",
+            )
+
+
+SINGLE: Final = Layout(replica_dcn=1, data=1, expert=1, model=1)
+
+
+def published_layout(devices: int, *, rack_devices: int) -> Layout:
+    """Racks of ``rack_devices`` that share their experts. Raises ``Refused`` for part of a rack among several."""
+    racks, rest = divmod(devices, rack_devices)
+    if rest and racks:
+        raise Refused(f"{devices} devices are no whole number of racks of {rack_devices}.")
+    return Layout(replica_dcn=max(racks, 1), data=1, expert=min(devices, rack_devices), model=1)

@@ -13,6 +13,7 @@ contradict is for an audit to find. Refuses unknown fields, so that a misspelt o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Final, TypeVar
@@ -29,6 +30,7 @@ from registry.errors import MalformedRecord
 T = TypeVar("T", bound=StrEnum)
 FORMAT: Final = "reckon-facts"
 SCHEMA: Final = 1
+MOST_THINGS: Final = 2000
 _THING = ("name", "role", "ended", "claims", "links", "absence")
 _LINK = ("bond", "name", "step", "source", "kept", "absence")
 _CLAIM = ("value", "about", "note")
@@ -49,8 +51,10 @@ def read_document(data: bytes, time: str) -> tuple[Adopted, ...]:
     reader.text("title")
     found = reader.objects("things", lambda thing: _thing(_filled(thing, _THING), origin, sources, time))
     reader.close()
+    if len(found) > MOST_THINGS:
+        raise MalformedRecord(f"The document tells of {len(found)} things; at most {MOST_THINGS} are read.")
     names = [one.name for one in found]
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise MalformedRecord(f"The document tells twice of {', '.join(twice)}.")
     return found

@@ -35,54 +35,53 @@ class Limb:
 
 def draw(thing: Thing, shelf: Shelf) -> Limb:
     """What the thing is told to be made of."""
-    return _Pen(shelf).limb(None, thing, 0)
+    return _Pen(shelf).limb(None, thing, None)
 
 
 class _Pen:
     def __init__(self, shelf: Shelf) -> None:
         self._shelf = shelf
         self._drawn: set[str] = set()
+        self._depth = 0
 
-    def limb(self, link: Link | None, thing: Thing, depth: int) -> Limb:
+    def limb(self, link: Link | None, thing: Thing, holder: Thing | None) -> Limb:
         again = thing.name in self._drawn
         self._drawn.add(thing.name)
-        beyond = () if again or depth >= DEEPEST else tuple(self._limbs(thing, depth + 1))
-        state, note = self._known(link, thing)
-        if again and any(True for _ in self._next(thing)):
-            note = ABOVE
-        bond = "" if link is None else "input" if link.bond is Bond.INPUT else link.bond.value
-        name = thing.name if link is None else link.target
-        return Limb(bond=bond, name=name, told=told(thing), state=state, note=note, limbs=beyond)
+        self._depth += 1
+        ends = again or self._depth > DEEPEST
+        beyond = () if ends else tuple(self._limbs(thing))
+        self._depth -= 1
+        state, note = self._known(link, thing, holder)
+        if again and next(self._next(thing), None) is not None:
+            note = f"{note}; {ABOVE}" if note else ABOVE
+        return Limb(
+            bond="" if link is None else link.bond.value,
+            name=thing.name if link is None else link.target,
+            told=told(thing),
+            state=state,
+            note=note,
+            limbs=beyond,
+        )
 
-    def _limbs(self, thing: Thing, depth: int) -> Iterator[Limb]:
+    def _limbs(self, thing: Thing) -> Iterator[Limb]:
         for link in self._next(thing):
             other = self._shelf.things.get(link.name)
-            if other is None:
-                yield Limb(
-                    bond=link.bond.value,
-                    name=link.target,
-                    told="",
-                    state=State.MISSING,
-                    note="nothing is told of it",
-                    limbs=(),
-                )
-            else:
-                yield self.limb(link, other, depth)
+            if other is not None:
+                yield self.limb(link, other, thing)
+                continue
+            note = "nothing is told of it"
+            yield Limb(bond=link.bond.value, name=link.target, told="", state=State.MISSING, note=note, limbs=())
 
     def _next(self, thing: Thing) -> Iterator[Link]:
         """A run leads to its last segment, which leads to its parent, and so on; then to what else it was made of."""
         chain = spans(thing, self._shelf)
-        if chain:
-            last = chain[-1].thing.name
-            yield from (link for link in thing.bound(Bond.PART) if link.name == last)
-        else:
-            yield from thing.bound(Bond.PART)
+        last = chain[-1].thing.name if chain else None
+        yield from (link for link in thing.bound(Bond.PART) if last is None or link.name == last)
         for bond in (Bond.PARENT, Bond.INPUT, Bond.TRIAL, Bond.FORECAST, Bond.REST):
             yield from thing.bound(bond)
 
-    def _known(self, link: Link | None, thing: Thing) -> tuple[State, str]:
-        if link is not None and link.bond is Bond.PARENT:
-            holder = next((one for one in self._shelf.things.values() if link in one.links), thing)
+    def _known(self, link: Link | None, thing: Thing, holder: Thing | None) -> tuple[State, str]:
+        if link is not None and holder is not None and link.bond is Bond.PARENT:
             copy = kept(link, run_of(holder, self._shelf))
             return (State.CLAIMED if copy.durable else State.MISSING), copy.why
         if isinstance(thing.absence, Withheld):

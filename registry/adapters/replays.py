@@ -187,7 +187,7 @@ class Progress:
 
     def _places(self) -> Iterator[Path]:
         yield self._root / "artifacts" / self._stage / "transcript.jsonl"
-        yield from (self._root / "artifacts/scratch" / self._stage).glob("*/work/transcript.jsonl")
+        yield from (self._root / "artifacts/scratch" / self._stage).glob("*/*/transcript.jsonl")
 
 
 def processor_flags() -> frozenset[str]:

@@ -58,7 +58,7 @@ def test_the_completion_script_is_the_shells(shell, reckon):
 
 def test_bash_reads_its_script_and_completes_a_command(reckon):
     script = reckon("completion", "bash").stdout
-    typed = 'COMP_WORDS=(reckon comp); COMP_CWORD=1; _reckon_completion reckon; echo "${COMPREPLY[@]}"'
+    typed = 'COMP_WORDS=(reckon compl); COMP_CWORD=1; _reckon_completion reckon; echo "${COMPREPLY[@]}"'
     done = subprocess.run(["bash", "-euc", f"{script}\n{typed}"], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "completion\n"
 

@@ -79,7 +79,7 @@ def views(found: Bisected, name: str, other: str) -> Iterator[View]:
     for step, equal in found.compared:
         yield Mark(f"step {step}: {'the same tensors' if equal else 'other tensors'}", Tone.GOOD if equal else Tone.BAD)
     if found.window is not None:
-        begin = "the beginning" if found.window.begin is None else f"step {found.window.begin}"
+        begin = "the beginning of the segment" if found.window.begin is None else f"step {found.window.begin}"
         yield f"They part after {begin}, by step {found.window.stop}."
         yield f"The recorded code gives here: {found.follows}"
     if not found.parted:

@@ -155,6 +155,8 @@ def parting_views(parting: Parting) -> Iterator[View]:
 def _conclusion(done: Rederived) -> Mark:
     mark, name = done.judgement.mark, done.plan.target.output.name
     steps = "" if mark.steps is None else f", {count(len(mark.steps), 'step')} of {len(done.plan.target.steps or ())}"
+    if mark.steps is not None and not mark.whole:
+        steps = f", steps {mark.steps.start} to {mark.steps.stop} of {(done.plan.target.steps or mark.steps).stop}"
     if mark.agrees:
         return Mark(f"{mark.tier}: {name} was made again, bit for bit{steps}.", Tone.GOOD)
     facts = ", ".join(dict.fromkeys([*mark.changes, *mark.setup]))
@@ -163,6 +165,9 @@ def _conclusion(done: Rederived) -> Mark:
         if mark.verdict is Verdict.MISMATCH
         else "Contradiction: the same setup gave other bits"
     )
+    if mark.noise is not None and mark.tier == "T4":
+        told = f"T4: {name} was made again, its held-out loss within {mark.noise} nats{steps}. {where}."
+        return Mark(told, Tone.DOUBT)
     if mark.tier is not None:
         return Mark(
             f"{mark.tier}: {name} was made again within {mark.tolerance or mark.noise}{steps}. {where}.", Tone.DOUBT

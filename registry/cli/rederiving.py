@@ -88,6 +88,7 @@ def yards(archive: Path, plan: Plan) -> Iterator[Yard]:
         )
         yield Yard(
             tree=tree,
+            committed=wiring.workshop(tree.root),
             workshop=workshop,
             recording=recorder,
             attempts=RunFolder(runs),

@@ -69,18 +69,19 @@ class SetupChange:
 def setup_changes(recorded: Setup, found: Setup, scripted: frozenset[str] = frozenset()) -> tuple[SetupChange, ...]:
     """Everything that differs, the numeric first, then the unknown, then the harmless; each by fact.
 
-    A distribution counts when the recorded run imported it; what is only installed beside it cannot have been used. Of
-    those in ``scripted`` the scripts name the environment's folder, and so their RECORD is another in every place.
+    What the recorded run did not tell cannot be compared: neither a distribution that it did not import, nor a fact
+    that it left out. Of those in ``scripted`` the scripts name the environment's folder, and so their RECORD is another
+    in every place.
     """
     old, new = dict(_facts(recorded)), dict(_facts(found))
-    keys = sorted(old.keys() | {key for key in new if not key.startswith("distribution ")})
+    keys = sorted(old.keys() | {key for key in new if key.startswith("determinism ")})
     if recorded.environment is None or found.environment is None:
         keys = [key for key in keys if key in old and key in new]
     pinned = "nproc" in recorded.determinism
     changed = [
         SetupChange(fact=key, recorded=old.get(key), found=new.get(key), grade=_grade(key, pinned))
         for key in keys
-        if old.get(key) != new.get(key)
+        if _differ(old.get(key), new.get(key))
     ]
     moved = {f"distribution {_normal(name)}" for name in scripted}
     changed = [replace(one, grade=Grade.HARMLESS) if one.fact in moved and _rebuilt(one) else one for one in changed]
@@ -117,6 +118,15 @@ def _imported(told: Environment) -> Iterator[tuple[str, str]]:
 def _distribution(told: Mapping[str, Json]) -> str:
     record = told.get("record")
     return str(told.get("version")) + (f" RECORD {record.partition(':')[2][:12]}" if isinstance(record, str) else "")
+
+
+def _differ(recorded: str | None, found: str | None) -> bool:
+    """Whether two texts differ; a RECORD that only one side knows is not compared."""
+    if recorded is None or found is None:
+        return recorded != found
+    if (" RECORD " in recorded) == (" RECORD " in found):
+        return recorded != found
+    return recorded.partition(" RECORD ")[0] != found.partition(" RECORD ")[0]
 
 
 def _rebuilt(change: SetupChange) -> bool:

@@ -153,7 +153,9 @@ class Judge:
 
 
 def _mark(plan: Plan, replayed: Replayed, parting: Parting, *, agrees: bool) -> Mark:
-    setup = {one.fact: [one.recorded, one.found] for one in parting.setup if one.can_change_bits}
+    meant = {key.replace(".", " ") for key in replayed.changed}
+    deciding = (one for one in parting.setup if one.can_change_bits and one.fact not in meant)
+    setup = {one.fact: [one.recorded, one.found] for one in deciding}
     other = bool(replayed.changed or plan.request.variables or setup)
     verdict = Verdict.AGREES if agrees else Verdict.MISMATCH if other else Verdict.CONTRADICTS
     changed: dict[str, Json] = {**replayed.changed, **{key: [None, one] for key, one in plan.request.variables.items()}}

@@ -46,7 +46,7 @@ class Layer:
         if plan.request.patch is not None:
             yard.tree.patch(plan.request.patch)
         stage = plan.target.stage
-        for path in (*yard.workshop.spec(stage).outputs, f"artifacts/runs/{stage}", f"artifacts/scratch/{stage}"):
+        for path in (*yard.committed.spec(stage).outputs, f"artifacts/runs/{stage}", f"artifacts/scratch/{stage}"):
             yard.tree.clear(path)
         self._lay_records(yard, plan.target.execution)
         for link in self.lineage.links(plan.target.product_digest):
@@ -102,7 +102,7 @@ class Layer:
 
     def _prove(self, yard: Yard, plan: Plan) -> None:
         """The recipe made again must be the recorded one; only libraries and machine may be others."""
-        made = yard.workshop.recipe(plan.target.stage)
+        made = yard.committed.recipe(plan.target.stage)
         differing = recipe_changes(plan.target.recipe, replace(made, determinism=plan.target.recipe.determinism))
         for part, changes in differing.items():
             told = "; ".join(f"{one.key}: {one.recorded or 'absent'} → {one.found or 'absent'}" for one in changes[:4])
@@ -111,7 +111,7 @@ class Layer:
                 f"{part} differ ({told}).",
                 remedy="The record is wrong, or a patch is missing." if part is Part.CODE else "See 'reckon audit'.",
             )
-        found, recorded = yard.workshop.repository.revision().patch, plan.target.execution.revision.patch
+        found, recorded = yard.committed.repository.revision().patch, plan.target.execution.revision.patch
         if found != recorded:
             raise DoesNotHold(
                 f"The changes to the commit are {found or 'none'} here; {recorded or 'none'} are recorded.",

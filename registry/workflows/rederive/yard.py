@@ -145,9 +145,14 @@ class Shelf(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Yard:
-    """One open worktree with everything around it. ``staged`` and ``tables`` take what its recorder writes."""
+    """One open worktree with everything around it. ``staged`` and ``tables`` take what its recorder writes.
+
+    ``committed`` sees the worktree as the commit has it. ``workshop`` is the recorder's; it keeps the settings that it
+    reads first, so it is asked only after they were changed on purpose.
+    """
 
     tree: Tree
+    committed: Workshop
     workshop: Workshop
     recording: Recording
     attempts: Attempts

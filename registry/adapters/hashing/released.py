@@ -7,6 +7,7 @@ not small.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +37,8 @@ class ReleaseFolder:
         if not self.root.is_dir():
             raise Refused(f"{self.root} is no folder.", remedy="Name the folder that holds the release.")
         found = found_tree(self.root, within=self._links_into(), leave_out=IGNORED)
-        hashes = TreeHasher(advance=self.advance).hashes(found)
+        # More threads than cores: a thread that waits for the disk leaves its core to another.
+        hashes = TreeHasher(workers=2 * len(os.sched_getaffinity(0)), advance=self.advance).hashes(found)
         return tuple(
             FileEntry(path=one.path, size_bytes=hashed.size_bytes, digest=hashed.digest) for one, hashed in hashes
         )

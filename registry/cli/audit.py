@@ -5,32 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from registry.cli import adopted, adopting, auditing, wiring
-from registry.cli.audited import edge_facts, explanation, facts, views
+from registry.cli import adopted, adopting, auditing, planning, pulling, remote_audit, wiring
+from registry.cli.audited import edge_facts, edge_named, explanation, facts, views
 from registry.cli.options import NameType, example, json_option
 from registry.cli.render import conclude, emit, progress
 from registry.cli.words import full_option
 from registry.core.names import Name, known
+from registry.core.pulling import Reference
 
 if TYPE_CHECKING:
-    from registry.core.audit.edges import Edge
-    from registry.core.audit.judging import Audit
     from registry.workflows.audit import Auditor
 
-_BYTES, _RECORDS = "bytes", "records"
+_BYTES, _RECORDS, _HUB = "bytes", "records", "hf://"
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _PLACE = click.Path(exists=True, path_type=Path)
 
 
 class _AnyName(NameType):
-    """A name that need not be of this archive: a bundle brings its own."""
+    """A name that need not be of this archive: a bundle brings its own. Or a release on a hub."""
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Name:
-        return Name.parse(str(value))
+        text = str(value)
+        # click's parameter types have one result; the command tells the two apart
+        return Reference.parse(text) if text.startswith(_HUB) else Name.parse(text)  # type: ignore[return-value]
 
 
 @click.command(
@@ -39,47 +40,55 @@ class _AnyName(NameType):
         "reckon audit hero/2@step-400 --depth records",
         "reckon audit export --explain hero/2+parent=hero/1@step-200",
         "reckon audit --bundle export.tar --weights ./export",
+        "reckon audit hf://lab/pocket@v1.0.0 --records",
     )
 )
 @click.argument("name", type=_AnyName(wiring.names), required=False)
 @click.option("--depth", type=click.Choice([_BYTES, _RECORDS]), help="Hash all bytes, or read records and small files.")
 @click.option("--bundle", type=_FILE, help="Audit a bundle, with nothing else at hand.")
 @click.option("--weights", type=_PLACE, help="Folder or file that holds the bytes of NAME itself.")
+@click.option("--records", is_flag=True, help="The same as --depth records: of a release on a hub, without weights.")
 @click.option("--explain", metavar="EDGE", help="Show one edge: what it rests on, and how to check it by hand.")
+@click.option("--programs", is_flag=True, help="Lower recorded programs again: at their commits, and as it lies here.")
+@click.option("--program-of", multiple=True, metavar="COMMIT", help="Is that commit still the same program? Repeatable.")
+@pulling.origin_options
 @full_option
 @json_option
 def command(
-    name: Name | None, depth: str | None, bundle: Path | None, weights: Path | None, explain: str | None, **how: bool
+    name: Name | Reference | None, bundle: Path | None, weights: Path | None, explain: str | None, **how: Any
 ) -> None:
     """Walk NAME back to its origins: weights, checkpoints, segments, data, code, environment, machine.
 
     Every edge ends as verified, attested, claimed, withheld, missing or contradicted, and the verdict is the worst of
     them. Ends with status 1 when an edge is missing or contradicted, and when nothing was checked.
+
+    NAME may be a release on a hub, hf://ORG/NAME@REV: signatures and trust are judged first, its bytes are pulled to a
+    temporary folder and hashed, and its bundle is audited. That needs nothing but the network, or a mirror.
     """
     from registry.workflows.audit import Depth
 
+    depth = _RECORDS if how.pop("records") else how.pop("depth", None)
+    if isinstance(name, Reference):
+        if bundle or weights:
+            raise click.UsageError("A release on a hub brings its own bundle and weights.")
+        remote_audit.audit(name, depth or _BYTES, explain, how)
+        return
     foreign = adopting.shelf_with(name.stage) if name is not None and bundle is None else None
     if foreign is not None and name is not None:
-        adopted.audit(foreign, name, explain, **how)
+        adopted.audit(foreign, name, explain, full=how["full"], as_json=how["as_json"])
         return
 
     chosen = depth or (_RECORDS if bundle is not None or explain is not None else _BYTES)
-    with _auditor(name, bundle, weights) as (wanted, auditor):
+    with _auditor(name, bundle, weights) as (wanted, plain):
+        auditor = planning.with_programs(plain, how["programs"], how["program_of"])
         audit, evidence = auditor.audit(wanted, Depth(chosen))
         if explain is None:
             emit(facts(audit), *views(audit, how["full"]), as_json=how["as_json"])
             conclude(holds=audit.holds)
             return
-        edge = _edge(explain, audit)
+        edge = edge_named(explain, audit)
         emit(edge_facts(edge, evidence), *explanation(edge, evidence, bundle), as_json=how["as_json"])
         conclude(holds=edge.holds)
-
-
-def _edge(text: str, audit: Audit) -> Edge:
-    """The edge of that id, or the only one whose id begins so. Raises ``UnknownName`` with the nearest ones."""
-    edges = {edge.id: edge for edge in audit.edges}
-    begun = [edge for name, edge in edges.items() if name.startswith(text)]
-    return begun[0] if len(begun) == 1 else edges[known(text, edges)]
 
 
 @contextmanager

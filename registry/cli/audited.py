@@ -13,6 +13,7 @@ from registry.core.audit.edges import REASONS, Edge, State
 from registry.core.audit.evidence import Evidence
 from registry.core.audit.judging import Audit
 from registry.core.findings import Finding
+from registry.core.names import known
 
 _TONES = {
     State.VERIFIED: Tone.GOOD,
@@ -49,6 +50,13 @@ def facts(audit: Audit) -> Mapping[str, object]:
         "marks": audit.marks,
         "attested": audit.attested,
     }
+
+
+def edge_named(text: str, audit: Audit) -> Edge:
+    """The edge of that id, or the only one whose id begins so. Raises ``UnknownName`` with the nearest ones."""
+    edges = {edge.id: edge for edge in audit.edges}
+    begun = [edge for name, edge in edges.items() if name.startswith(text)]
+    return begun[0] if len(begun) == 1 else edges[known(text, edges)]
 
 
 def edge_facts(edge: Edge, evidence: Evidence) -> Mapping[str, object]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @click.argument("repository", metavar="ORG/NAME")
 @click.argument("target", metavar="DIR|URL")
 @click.option("--public", is_flag=True, help="Make a new repository at URL public.")
-@pulling.source_options
+@pulling.origin_options
 @json_option
 def command(repository: str, target: str, *, public: bool, as_json: bool, **how: Any) -> None:
     """Copy every branch and tag of a repository, each file hashed, to a folder or to another hub.

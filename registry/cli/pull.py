@@ -37,7 +37,8 @@ _DVC = "dvc:"
 @click.option("-o", "--output", "folder", type=click.Path(file_okay=False, path_type=Path), help="Where to put it.")
 @click.option("--tensor", "globs", metavar="GLOB", multiple=True, help="Only these tensors; repeat it for several.")
 @click.option("--checkpoint", metavar="step-N", help="A kept checkpoint that the release lists.")
-@pulling.source_options
+@click.option("--unsigned", is_flag=True, help="Take what nobody signed, although there is a trust policy.")
+@pulling.origin_options
 @json_option
 def command(source: str, paths: tuple[str, ...], folder: Path | None, **how: Any) -> None:
     """Bring files of a hub here: all of a revision, PATHs of it, single tensors, or a kept checkpoint.

@@ -18,6 +18,7 @@ from registry.errors import DoesNotHold
 
 if TYPE_CHECKING:
     from registry.core.digests import Digest
+    from registry.core.findings import Finding
     from registry.core.tensors import Leaf
     from registry.ports import Landing, Origin
     from registry.workflows.pull import Judge, Kept, Looked, Looker, Puller, TensorPuller
@@ -26,7 +27,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
-def source_options(command: Command) -> Command:
+def origin_options(command: Command) -> Command:
     """The options that say where from, and who has to answer for it."""
     options = (
         click.option("--offline", is_flag=True, help="Ask no network: read a mirror, else the client's cache."),
@@ -34,7 +35,6 @@ def source_options(command: Command) -> Command:
         click.option(
             "--mirror-of", metavar="ORG/NAME", help="The repository that the release was signed for, if other."
         ),
-        click.option("--unsigned", is_flag=True, help="Take what nobody signed, although there is a trust policy."),
         trusting.trust_option,
     )
     for option in reversed(options):
@@ -79,7 +79,7 @@ def asked(how: Mapping[str, Any]) -> Asked:
     looker = Looker(
         origin=origin,
         judge=judge(how["trust_file"]),
-        unsigned=policy is None or bool(how["unsigned"]),
+        unsigned=policy is None or bool(how.get("unsigned")),
         mirror_of=how["mirror_of"],
     )
     return Asked(origin=origin, looker=looker)
@@ -110,11 +110,10 @@ def landing(folder: Path) -> Iterator[Landing]:
 
 def judge(trust_file: Path | None) -> Judge:
     """The check of a release's signatures against the trust policy that counts here."""
-    from registry.adapters.signing import verify
     from registry.core.trust import Trust
-    from registry.workflows.trusted import Expected, TrustChecker
+    from registry.workflows.trusted import Expected
 
-    checker = TrustChecker(verify=verify, policy=trusting.policy(trust_file))
+    checker = trusting.checker(trust_file)
 
     def judged(read: Callable[[str], bytes], repository: str, version: str | None) -> Signed:
         signed, findings = checker.seals(read, Expected(repository=repository, version=version))
@@ -131,6 +130,16 @@ def judge(trust_file: Path | None) -> Judge:
         )
 
     return judged
+
+
+def inside(looked: Looked, folder: Path, trust_file: Path | None) -> Sequence[Finding]:
+    """What is wrong with the statements inside a release whose small files were pulled to ``folder``."""
+    from registry.core.digests import FileEntry
+
+    signed = {} if looked.signed is None else looked.signed.files
+    files = (file for file in looked.listing.files if file.path in signed)
+    entries = [FileEntry(path=one.path, size_bytes=one.size_bytes, digest=signed[one.path]) for one in files]
+    return trusting.checker(trust_file).check(entries, lambda path: (folder / path).read_bytes()).verdict.findings
 
 
 def from_dvc(name: Name) -> None:

@@ -38,6 +38,8 @@ _RANK: Final = {state: rank for rank, state in enumerate(State)}
 class Kind(StrEnum):
     """What an edge leads to."""
 
+    SIGNATURE = "signature"
+    FILES = "files"
     BYTES = "bytes"
     WEIGHTS = "weights"
     RECORD = "record"
@@ -56,6 +58,7 @@ class Kind(StrEnum):
     CODE = "code"
     COMMIT = "commit"
     LOCK = "lock"
+    PROGRAM = "program"
     ENVIRONMENT = "environment"
     HARDWARE = "hardware"
     FIGURE = "figure"  # a number that a foreign record tells

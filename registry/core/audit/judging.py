@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from registry.core.audit import attestations, code, custody, forecasts, inputs, papers, records, segments, setup
+from registry.core.audit import attestations, code, custody, forecasts, inputs, papers, programs, records, segments, setup
 from registry.core.audit.edges import Edge, Kind, State, worst
 from registry.core.audit.evidence import Evidence, Node
 from registry.core.digests import Digest
@@ -27,6 +27,7 @@ _RULES: tuple[Rule, ...] = (
     forecasts.hypothesis,
     inputs.edges,
     code.edges,
+    programs.edges,
     setup.edges,
 )
 _ORDER = {kind: rank for rank, kind in enumerate(Kind)}
@@ -80,10 +81,13 @@ class Witness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """The outcome. ``consulted`` says of each witness system what came of asking it."""
+    """The outcome. ``consulted`` says of each witness system what came of asking it.
+
+    ``product`` is None where nothing could be read that names one.
+    """
 
     name: str
-    product: Digest
+    product: Digest | None
     depth: str
     edges: tuple[Edge, ...]
     looked: Looked
@@ -165,6 +169,8 @@ def marks(evidence: Evidence) -> Iterator[Mark]:
             yield Mark(holder=node.label, what=event.label, text=event.text)
         for taint in evidence.happened.taints.get(node.digest, ()):
             yield Mark(holder=node.label, what="tainted", text=f"{taint.text} (by way of {' → '.join(taint.via)})")
+        for text in programs.remarks(node, evidence):
+            yield Mark(holder=node.label, what="program", text=text)
 
 
 def _rank(edge: Edge, place: Mapping[str, int]) -> tuple[int, int]:

@@ -29,6 +29,10 @@ _VERSION_TAG = re.compile(r"v\d+\.\d+\.\d+")
 Judge: TypeAlias = Callable[[Callable[[str], bytes], str, str | None], Signed]
 
 
+class OtherFiles(DoesNotHold):
+    """The signatures are good, and the repository has other files than were signed."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looked:
     """A revision that was looked at. ``signed``: None where nobody signed. ``said``: warnings about the release."""
@@ -157,10 +161,10 @@ def _check_listed(listing: Listing, signed: Signed, files: Mapping[str, Digest |
     ):
         if paths:
             more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
-            raise DoesNotHold(f"{', '.join(sorted(paths)[:3])}{more} of {listing.reference} {what}.")
+            raise OtherFiles(f"{', '.join(sorted(paths)[:3])}{more} of {listing.reference} {what}.")
     for path, digest in signed.files.items():
         found = files[path]
         if found is not None and found != digest:
-            raise DoesNotHold(
+            raise OtherFiles(
                 f"{path} of {listing.reference} has other bytes ({found.short}) than were signed ({digest.short})."
             )

@@ -1,0 +1,115 @@
+"""``reckon audit hf://…``: a release audited where there is nothing but the network, or a mirror."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from registry.cli import auditing, pulling
+from registry.cli.audited import edge_facts, edge_named, explanation, facts, views
+from registry.cli.render import Fields, conclude, emit, progress, talk
+from registry.core.digests import FileEntry
+from registry.core.names import Name
+from registry.core.pulling import Reference, RemoteFile
+from registry.core.release import BUNDLE
+from registry.errors import DoesNotHold
+
+if TYPE_CHECKING:
+    from registry.core.audit.evidence import Evidence
+    from registry.core.audit.judging import Audit
+    from registry.workflows.pull import Looked
+    from registry.workflows.pull.vouching import Vouched
+
+BYTES, RECORDS = "bytes", "records"
+
+
+def audit(reference: Reference, depth: str, explain: str | None, how: Mapping[str, Any]) -> None:
+    """Audit a release on a hub: signatures and trust, then files, then the lineage in its bundle."""
+    found, evidence = _audit(reference, depth, {**how, "unsigned": True})
+    if explain is None:
+        emit(facts(found), *views(found, how["full"]), as_json=how["as_json"])
+        conclude(holds=found.holds)
+        return
+    edge = edge_named(explain, found)
+    if evidence is not None and any(edge.holder == node.label for node in evidence.nodes.values()):
+        talk(f"The bundle: reckon pull {reference} {BUNDLE} -o .")
+        emit(edge_facts(edge, evidence), *explanation(edge, evidence, Path(BUNDLE)), as_json=how["as_json"])
+    else:
+        by_hand = f"reckon pull {reference} -o release && model_signing verify key release --public_key KEY.pub ..."
+        values = {"edge": edge.id, "state": edge.state.value, "here": edge.reason, "by hand": by_hand}
+        emit(values, Fields(values=values), as_json=how["as_json"])
+    conclude(holds=edge.holds)
+
+
+def _audit(reference: Reference, depth: str, how: Mapping[str, Any]) -> tuple[Audit, Evidence | None]:
+    from registry.workflows.pull.vouching import Vouched, refused
+
+    asked = pulling.asked(how)
+    try:
+        looked = asked.looker.look(reference)
+    except DoesNotHold as trouble:
+        return refused(reference, depth, trouble), None
+    for text in looked.said:
+        talk(f"WARNING: {text}")
+    if looked.signed is None:
+        return Vouched(release=looked, pulled=()).alone(depth), None
+    with TemporaryDirectory(prefix="audit-") as scratch:
+        folder = Path(scratch)
+        vouched = _brought(asked, looked, depth, folder)
+        vouched = replace(vouched, wrong=pulling.inside(looked, folder, how["trust_file"]))
+        if not (folder / BUNDLE).is_file():
+            return vouched.alone(depth), None
+        return _lineage(vouched, folder, depth)
+
+
+def _brought(asked: pulling.Asked, looked: Looked, depth: str, folder: Path) -> Vouched:
+    """Pull what the depth needs; what explains a release first, so that it can be read although a weight is bad."""
+    from registry.workflows.pull.vouching import Vouched
+
+    first = [file for file in looked.listing.files if _explains(file)]
+    rest = [file for file in looked.listing.files if not _explains(file)] if depth == BYTES else []
+    vouched = Vouched(release=looked, pulled=())
+    total = sum(file.size_bytes for file in (*first, *rest))
+    with progress("Pulling", total, in_bytes=True) as advance, pulling.landing(folder) as landing:
+        puller = asked.puller(advance)
+        for files in filter(None, (first, rest)):
+            try:
+                pulled = puller.pull(looked, [looked.wanted(file) for file in files], landing, whole=False)
+            except DoesNotHold as trouble:
+                return replace(vouched, trouble=trouble)
+            vouched = replace(vouched, pulled=(*vouched.pulled, pulled))
+    return vouched
+
+
+def _explains(file: RemoteFile) -> bool:
+    return not file.large or file.path.startswith("provenance/")
+
+
+def _lineage(vouched: Vouched, folder: Path, depth: str) -> tuple[Audit, Evidence]:
+    """The audit of the bundle, with the released export at hand where its bytes were pulled."""
+    from registry.core.resolving import artifact
+    from registry.workflows.audit import Depth
+
+    with ExitStack() as open_files:
+        cover, auditor = open_files.enter_context(auditing.bundle_auditor(folder / BUNDLE))
+        name = Name.parse(cover.name)
+        held = artifact(auditor.ledger, name)
+        if depth == BYTES and vouched.trouble is None:
+            view = open_files.enter_context(TemporaryDirectory(prefix="export-", dir=folder))
+            _link(folder, auditor.columns.files(held.output.digest), Path(view))
+            _, auditor = open_files.enter_context(auditing.bundle_auditor(folder / BUNDLE, weights=Path(view)))
+        found, evidence = auditor.audit(name, Depth.RECORDS)
+    return vouched.with_lineage(replace(found, depth=depth), vouched.tie(held.product_digest, held.output)), evidence
+
+
+def _link(folder: Path, entries: Iterable[FileEntry], view: Path) -> None:
+    """The files of the export alone, as its record lists them; the release has more."""
+    for entry in entries:
+        if (folder / entry.path).is_file():
+            place = view / entry.path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.hardlink_to(folder / entry.path)

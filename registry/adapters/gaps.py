@@ -5,6 +5,7 @@ Refuses nothing: a dtype whose values cannot be read here gets no distance.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
@@ -27,20 +28,23 @@ def distances(recorded: Tensors, found: Tensors, names: Sequence[str]) -> tuple[
 
 
 def _distance(recorded: Tensors, found: Tensors, spec: TensorSpec) -> TensorDistance:
-    differing, apart, scale = 0, 0.0, 0.0
+    differing, largest, apart, norm = 0, 0.0, 0.0, 0.0
     known = spec.dtype in _PLAIN or spec.dtype == "bfloat16"
     for left, right in _pieces(recorded, found, spec):
         differing += int(np.count_nonzero((_words(left, spec) != _words(right, spec)).any(axis=1)))
         if known and len(left):
             mine, theirs = _values(left, spec.dtype), _values(right, spec.dtype)
-            apart, scale = max(apart, _apart(mine, theirs)), max(scale, _magnitude(mine))
+            gaps = _gaps(mine, theirs)
+            largest = max(largest, float(gaps.max()))
+            apart, norm = apart + float(np.square(gaps).sum()), norm + _square(mine)
     return TensorDistance(
         name=spec.name,
         dtype=spec.dtype,
         elements=spec.size_bytes // spec.item_bytes,
         differing=differing,
-        largest=apart if known else None,
-        scale=scale if known else None,
+        largest=largest if known else None,
+        apart=math.sqrt(apart) if known else None,
+        norm=math.sqrt(norm) if known else None,
     )
 
 
@@ -63,18 +67,17 @@ def _values(data: bytes, dtype: str) -> Any:
     return np.frombuffer(data, np.dtype(dtype).newbyteorder("<")).astype(np.float64)
 
 
-def _apart(mine: Any, theirs: Any) -> float:
-    """The largest distance. Equal infinities and a NaN on both sides are no distance; on one side they are infinite."""
+def _gaps(mine: Any, theirs: Any) -> Any:
+    """Distances by element. Equal infinities and a NaN on both sides are none; on one side alone they are infinite."""
     with np.errstate(invalid="ignore", over="ignore"):
         gaps = np.abs(mine - theirs)
     same = (mine == theirs) | (np.isnan(mine) & np.isnan(theirs))
-    gaps = np.where(same, 0.0, np.where(np.isnan(gaps), np.inf, gaps))
-    return float(gaps.max())
+    return np.where(same, 0.0, np.where(np.isnan(gaps), np.inf, gaps))
 
 
-def _magnitude(mine: Any) -> float:
-    finite = np.abs(mine[np.isfinite(mine)])
-    return float(finite.max()) if finite.size else 0.0
+def _square(mine: Any) -> float:
+    """The sum of squares of the finite values."""
+    return float(np.square(mine[np.isfinite(mine)]).sum())
 
 
 def measure(recorded: Tensors, found: Tensors) -> Callable[[Sequence[str]], Sequence[TensorDistance]]:

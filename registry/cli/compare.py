@@ -52,6 +52,7 @@ def facts(parting: Parting) -> Mapping[str, object]:
             {
                 "name": one.name,
                 "largest": spelled(one.largest),
+                "norm_of_difference": spelled(one.apart),
                 "relative": spelled(one.relative),
                 "differing": one.differing,
                 "elements": one.elements,

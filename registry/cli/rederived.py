@@ -31,7 +31,7 @@ class Meter:
     def __call__(self, step: int) -> None:
         now = time.monotonic()
         self._first = self._first or (step, now)
-        if now - self._spoken < _TALK_SECONDS or self._plan.steps is None:
+        if now - self._spoken < _TALK_SECONDS or self._plan.steps is None or step == self._first[0]:
             return
         self._spoken = now
         rate = (step - self._first[0]) / (now - self._first[1]) if now > self._first[1] else 0.0
@@ -145,8 +145,8 @@ def parting_views(parting: Parting) -> Iterator[View]:
             yield Mark(f"The tensors are the same: {parting.found.root}.", Tone.GOOD)
     yield from (Mark(f"{one.key} has other bytes.", Tone.BAD) for one in parting.contents)
     if far is not None:
-        share = f"{spelled(far.relative)} of the largest value, in {far.differing} of {far.elements} elements"
-        yield f"Largest distance of tensors: {far.name}, {spelled(far.largest)} ({share})."
+        where = f"{spelled(far.largest)} at most, in {far.differing} of {far.elements} elements"
+        yield f"Furthest tensor: {far.name}, {spelled(far.relative)} of its norm ({where})."
     if loss is not None:
         yield f"Largest distance of losses: {spelled(loss.distance)} nats, at {loss.name}."
     yield from (f"{one.name} is {spelled(one.distance)} nats apart." for one in parting.heldout)

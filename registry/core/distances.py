@@ -19,24 +19,26 @@ from registry.errors import MalformedRecord, Refused
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorDistance:
-    """Two tensors of one spec. ``largest`` is the largest absolute distance of two elements, ``scale`` the largest
-    recorded magnitude; both None for a dtype whose values cannot be read here. A NaN on one side gives infinity."""
+    """Two tensors of one spec. ``largest`` is the largest absolute distance of two elements, ``apart`` the Euclidean
+    norm of the difference, ``norm`` that of the recorded values; None for a dtype whose values cannot be read here. A
+    NaN or infinity on one side alone gives infinity."""
 
     name: str
     dtype: str
     elements: int
     differing: int
     largest: float | None
-    scale: float | None
+    apart: float | None
+    norm: float | None
 
     @property
     def relative(self) -> float | None:
-        """The largest distance as a share of the largest recorded magnitude; infinite against nothing but zeros."""
-        if self.largest is None or self.scale is None:
+        """The norm of the difference over the norm of the recorded values; infinite against nothing but zeros."""
+        if self.apart is None or self.norm is None:
             return None
-        if self.largest == 0:
+        if self.apart == 0:
             return 0.0
-        return self.largest / self.scale if self.scale > 0 else math.inf
+        return self.apart / self.norm if self.norm > 0 else math.inf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

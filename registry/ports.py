@@ -19,7 +19,7 @@ from registry.core.history import Copy, History
 from registry.core.openings import Opening
 from registry.core.pipeline import StageSpec
 from registry.core.pointers import Published
-from registry.core.publications import Place
+from registry.core.publications import Place, Publication
 from registry.core.pulling import Listing, Observed, Reference, RemoteFile, Resolved
 from registry.core.pushing import Access, Change
 from registry.core.records import Output, Revision
@@ -498,4 +498,15 @@ class Outlet(Protocol):
 
     def drop(self, branch: str) -> None:
         """Remove a branch; one that is not there is fine."""
+        ...
+
+
+class RegisteredModels(Protocol):
+    """The versions of models that a tracker shows to people."""
+
+    def mark(self, product: Digest, publication: Publication) -> str | None:
+        """Write onto the version that stands for a product where it was published; its name, or None without one.
+
+        Done again it changes nothing. Raises ``Unreachable`` and ``OutsideFailed`` like a ``Tracker``.
+        """
         ...

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from registry.cli import releasing, trusting, wiring
+from registry.cli import publishing, releasing, trusting, wiring
 from registry.cli.options import NameType, example, json_option
 from registry.cli.render import Cell, Fields, Mark, Table, Tone, emit, progress, talk
 from registry.core.names import Name
@@ -32,6 +32,10 @@ def command() -> None:
     A release is a folder of weights with everything that explains them: a model card made from records, signed
     provenance of every stage, the bundle that an audit needs, and a signature over all of it.
     """
+
+
+for _one in publishing.COMMANDS:
+    command.add_command(_one)
 
 
 @command.command(

@@ -53,7 +53,7 @@ class Publication:
 
     ``name`` is ``<name>@<version>`` for a release, ``hero/2@step-846`` for a checkpoint. ``digest`` is the release
     digest, or the checkpoint's tree digest. Every byte was pulled back from ``commit``, which ``tag`` (of a release)
-    names; ``head`` is where ``branch`` stood when the push was done: a commit with the same files.
+    names; ``head`` is where ``branch`` stood when the push was done, for a fresh one at a commit with the same files.
     """
 
     KIND: ClassVar[str] = "publication"

@@ -71,7 +71,7 @@ class Lab:
 
     def push(self, folder: Path, **site: object):
         pusher, parcel = self.pusher(**site), parcel_of(folder)
-        return pusher.push(parcel, pusher.plan(parcel, private=False).statement)
+        return pusher.push(parcel, pusher.plan(parcel).statement, private=False)
 
     def files(self, revision: str) -> dict[str, bytes]:
         """All files at a revision but the hub's own, read by the stock client's addresses."""
@@ -163,7 +163,7 @@ def test_a_version_is_published_once(lab):
         lab.push(changed)
     pusher, parcel = lab.pusher(), parcel_of(changed)
     with pytest.raises(DoesNotHold, match=r"v1.0.0 .* holds another release: extra.safetensors is missing"):
-        pusher.push(parcel, read_statement(parcel))
+        pusher.push(parcel, read_statement(parcel), private=False)
     assert lab.files("main") == on_disk(folder)
 
 
@@ -193,7 +193,7 @@ def test_preflight_refuses_what_cannot_work(lab, tmp_path):
     with pytest.raises(Refused, match="This release is for"):
         Lab(lab.hub, tmp_path, lab.hub.new_repo()).push(folder)
     with pytest.raises(Refused, match="too full"):
-        replace(lab.pusher(), room_bytes=10).plan(parcel_of(folder), private=False)
+        replace(lab.pusher(), room_bytes=10).plan(parcel_of(folder))
     (folder / "model.sig").unlink()
     with pytest.raises(Refused, match=r"holds no model.sig"):
         lab.push(folder)
@@ -204,10 +204,12 @@ def test_the_repository_is_made_and_the_estimate_is_what_it_will_be_charged(lab)
     lab.repository = "lab/made-by-push"
     folder, first = lab.build(big=300_000)
     pusher = lab.pusher()
-    plan = pusher.plan(parcel_of(folder), private=True)
+    plan = pusher.plan(parcel_of(folder))
+    assert not plan.exists
+    assert not lab.hub.api().repo_exists(lab.repository)
+    pusher.push(parcel_of(folder), plan.statement, private=True)
     assert lab.hub.api().model_info(lab.repository).private
     assert plan.new_bytes == plan.size_bytes == parcel_of(folder).size_bytes
-    lab.push(folder)
     next_folder, _ = lab.build("1.0.1", parent=first.digest, big=300_000)
     (next_folder / "big.safetensors").write_bytes((folder / "big.safetensors").read_bytes())
     listing = pusher.site.listing(pusher.site.need("main"))
@@ -263,10 +265,10 @@ def test_a_busy_hub_is_waited_for(lab, impatient):
 def _pusher_at(lab: Lab, version: str, parent, gate: threading.Barrier, ended: list) -> None:
     folder, _ = lab.build(version, parent=parent)
     pusher, parcel = lab.pusher(), parcel_of(folder)
-    statement = pusher.plan(parcel, private=False).statement
+    statement = pusher.plan(parcel).statement
     gate.wait()
     try:
-        ended.append(pusher.push(parcel, statement))
+        ended.append(pusher.push(parcel, statement, private=False))
     except ReckonError as error:
         ended.append(error)
 

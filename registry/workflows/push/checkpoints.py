@@ -21,7 +21,7 @@ from registry.core.publications import Publication, Publications, Subject
 from registry.core.pushing import Overtaken, Parcel, check_limits
 from registry.errors import DoesNotHold, MalformedRecord, OutsideFailed
 from registry.ports import Host, RecordStore
-from registry.workflows.push.staging import Site, check_bytes, check_list, ready, stage
+from registry.workflows.push.staging import Site, allowed, check_bytes, check_list, made, stage
 
 _TRIES: Final = 5
 
@@ -69,7 +69,8 @@ class Trajectory:
 
     def publish(self, kept: Sequence[Kept], *, private: bool) -> Iterator[Published]:
         """Publish each, by step. Raises as soon as one cannot be: those before it stay."""
-        self.site.patiently(lambda: ready(self.site, private=private))
+        self.site.patiently(lambda: allowed(self.site))
+        self.site.patiently(lambda: made(self.site, private=private))
         for one in sorted(kept, key=lambda each: (each.branch.step, each.branch.segment)):
             yield self._publish(one)
 
@@ -142,7 +143,9 @@ class Trajectory:
 
 def read_list(data: bytes) -> tuple[Kept, ...]:
     """The checkpoints that ``checkpoints.json`` lists. Raises ``MalformedRecord``, also when a branch stands twice."""
-    found = Reader({"checkpoints": canonical.decode(data)}, "checkpoints.json").objects("checkpoints", Kept.read)
+    found = Reader({"checkpoints": canonical.decode(data.removesuffix(b"\n"))}, "checkpoints.json").objects(
+        "checkpoints", Kept.read
+    )
     if len({one.branch for one in found}) != len(found):
         raise MalformedRecord("checkpoints.json lists a branch twice.")
     return found

@@ -21,7 +21,7 @@ from registry.core.pushing import Change, Overtaken
 from registry.core.release import CARD, STATEMENT, Identity, ReleaseStatement
 from registry.errors import DoesNotHold, OutsideFailed, Refused, UnknownName
 from registry.ports import Host, RecordStore
-from registry.workflows.push.staging import Site, ready
+from registry.workflows.push.staging import Site, allowed
 
 _MOST_BYTES: Final = 16 * 2**20
 
@@ -57,7 +57,7 @@ class Announcer:
 
     def announce(self, wish: Wish) -> Announced:
         """Put the notice on main. Said again in the same words, it stays one notice."""
-        self.site.patiently(lambda: ready(self.site, private=False))
+        self.site.patiently(lambda: allowed(self.site))
         commit, release = self._published(wish.identity)
         if wish.known is not None and wish.known != release:
             raise DoesNotHold(

@@ -23,7 +23,7 @@ from registry.core.pushing import ROOM_BYTES, Busy, Change, Overtaken, Parcel, c
 from registry.core.release import CARD, STATEMENT, UNSTATED, ReleaseStatement
 from registry.errors import DoesNotHold, OutsideFailed, ReckonError, Refused
 from registry.ports import Host, RecordStore
-from registry.workflows.push.staging import Site, check_bytes, check_list, ready, stage
+from registry.workflows.push.staging import Site, allowed, check_bytes, check_list, made, stage
 
 _LARGEST_STATEMENT: Final = 16 * 2**20
 _TRIES: Final = 5
@@ -31,13 +31,16 @@ _TRIES: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a push would do: bytes of the release, those that the repository is charged with, and advice."""
+    """What a push would do: bytes of the release, those that the repository is charged with, and advice.
+
+    ``exists`` is False when the repository is still to be made.
+    """
 
     statement: ReleaseStatement
     files: int
     size_bytes: int
     new_bytes: int
-    private: bool
+    exists: bool
     user: str
     advice: tuple[str, ...]
 
@@ -61,37 +64,38 @@ class Pusher:
     host: Host
     room_bytes: int
 
-    def plan(self, parcel: Parcel, *, private: bool) -> Plan:
-        """Look at everything that can be known before a byte is sent. Makes the repository.
+    def plan(self, parcel: Parcel) -> Plan:
+        """Look at everything that can be known before anything is sent; nothing is changed.
 
         Raises ``Refused`` for a token, a size or a disk that will not do, ``DoesNotHold`` for a folder that is not what
         it says or does not follow on what is published.
         """
         statement = read_statement(parcel)
-        repository = self.site.repository
-        if statement.identity.repository != repository:
+        if statement.identity.repository != self.site.repository:
             raise Refused(
-                f"This release is for {statement.identity.repository}, not for {repository}.",
-                remedy=f"Push it there, or build one for {repository}.",
+                f"This release is for {statement.identity.repository}, not for {self.site.repository}.",
+                remedy=f"Push it there, or build one for {self.site.repository}.",
             )
         advice = check_limits(parcel)
         if self.room_bytes < ROOM_BYTES:
             raise Refused("The disk is too full to keep the record of a push.", remedy="Free 64 MiB or more.")
-        access = self.site.outlet.access()
-        listing = self.site.listing(self.site.patiently(lambda: ready(self.site, private=private)))
+        access = self.site.patiently(lambda: allowed(self.site))
+        main = self.site.commit_of(MAIN)
+        listing = None if main is None else self.site.listing(main)
         self._standing(statement, listing)
         return Plan(
             statement=statement,
             files=len(parcel.files),
             size_bytes=parcel.size_bytes,
             new_bytes=parcel.new_bytes(listing),
-            private=private,
+            exists=main is not None,
             user=access.user,
             advice=advice,
         )
 
-    def push(self, parcel: Parcel, statement: ReleaseStatement) -> Pushed:
-        """Publish. Done again, it finds what is there and adds what lacks."""
+    def push(self, parcel: Parcel, statement: ReleaseStatement, *, private: bool) -> Pushed:
+        """Publish; a repository that is not there is made, ``private`` or not. Done again, it adds what lacks."""
+        self.site.patiently(lambda: made(self.site, private=private))
         commit, head, fresh = self.site.patiently(lambda: self._persist(parcel, statement))
         identity = statement.identity
         publication = Publication(
@@ -105,6 +109,9 @@ class Pusher:
             head=head,
             time=self.host.now(),
         )
+        known = self.publications.newest(statement.digest, publication.place)
+        if known is not None and known.commit == commit:
+            publication = known
         digest = self.records.put(publication.kind, record_bytes(publication))
         return Pushed(digest=digest, publication=publication, fresh=fresh)
 
@@ -174,12 +181,12 @@ class Pusher:
             source=commit,
         )
 
-    def _standing(self, statement: ReleaseStatement, listing: Listing) -> bool:
+    def _standing(self, statement: ReleaseStatement, listing: Listing | None) -> bool:
         """Whether main is still to move to this release: False when it has moved on to a later one.
 
         Raises ``DoesNotHold`` when main holds a release that this one does not follow.
         """
-        data = self.site.small(listing, STATEMENT, _LARGEST_STATEMENT)
+        data = None if listing is None else self.site.small(listing, STATEMENT, _LARGEST_STATEMENT)
         if data is None:
             if statement.parent is not None:
                 raise self._no_parent(statement, "nothing that was released")

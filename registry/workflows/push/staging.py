@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 from registry.core.digests import Algorithm, Digest
 from registry.core.publications import MAIN
 from registry.core.pulling import Kind, Listing, Reference, RemoteFile
-from registry.core.pushing import Busy, Change, Overtaken, Parcel
+from registry.core.pushing import Access, Busy, Change, Overtaken, Parcel
 from registry.errors import DoesNotHold, Refused, UnknownName
 from registry.ports import Origin, Outlet
 
@@ -88,19 +88,21 @@ class Site:
         return work()
 
 
-def ready(site: Site, *, private: bool) -> str:
-    """The commit of ``main``; makes the repository if need be. Raises ``Refused`` for a token that only reads."""
+def allowed(site: Site) -> Access:
+    """Who we are on the hub. Raises ``Refused`` for a token that may not write to the repository."""
     access = site.outlet.access()
     if not access.writes:
         raise Refused(
             f"The token of {access.user} ({access.role}) may not write to {site.repository}.",
             remedy="Make a token with the scope 'write' for this repository, and set HF_TOKEN to it.",
         )
-    main = site.commit_of(MAIN)
-    if main is None:
+    return access
+
+
+def made(site: Site, *, private: bool) -> None:
+    """Make the repository unless it is there."""
+    if site.commit_of(MAIN) is None:
         site.outlet.create(private=private)
-        main = site.need(MAIN)
-    return main
 
 
 def stage(site: Site, parcel: Parcel, branch: str, title: str) -> str:

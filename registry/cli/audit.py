@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from registry.cli import adopted, adopting, auditing, planning, pulling, remote_audit, wiring
+from registry.cli import adopted, adopting, auditing, planning, pulling, release_audit, remote_audit, wiring
 from registry.cli.audited import edge_facts, edge_named, explanation, facts, views
 from registry.cli.options import NameType, example, json_option
 from registry.cli.render import conclude, emit, progress
@@ -26,11 +26,14 @@ _PLACE = click.Path(exists=True, path_type=Path)
 
 
 class _AnyName(NameType):
-    """A name that need not be of this archive: a bundle brings its own. Or a release on a hub."""
+    """A name that need not be of this archive: a bundle brings its own. Or a release: on a hub, in a folder, by name."""
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Name:
         text = str(value)
-        # click's parameter types have one result; the command tells the two apart
+        # click's parameter types have one result; the command tells them apart
+        place = release_audit.folder_of(text)
+        if place is not None:
+            return place  # type: ignore[return-value]
         return Reference.parse(text) if text.startswith(_HUB) else Name.parse(text)  # type: ignore[return-value]
 
 
@@ -41,6 +44,7 @@ class _AnyName(NameType):
         "reckon audit export --explain hero/2+parent=hero/1@step-200",
         "reckon audit --bundle export.tar --weights ./export",
         "reckon audit hf://lab/pocket@v1.0.0 --records",
+        "reckon audit ./pocket-moe",
     )
 )
 @click.argument("name", type=_AnyName(wiring.names), required=False)
@@ -50,12 +54,12 @@ class _AnyName(NameType):
 @click.option("--records", is_flag=True, help="The same as --depth records: of a release on a hub, without weights.")
 @click.option("--explain", metavar="EDGE", help="Show one edge: what it rests on, and how to check it by hand.")
 @click.option("--programs", is_flag=True, help="Lower recorded programs again: at their commits, and as it lies here.")
-@click.option("--program-of", multiple=True, metavar="COMMIT", help="Is that commit still the same program? Repeatable.")
+@click.option("--program-of", multiple=True, metavar="COMMIT", help="Is that commit still the same program?")
 @pulling.origin_options
 @full_option
 @json_option
 def command(
-    name: Name | Reference | None, bundle: Path | None, weights: Path | None, explain: str | None, **how: Any
+    name: Name | Reference | Path | None, bundle: Path | None, weights: Path | None, explain: str | None, **how: Any
 ) -> None:
     """Walk NAME back to its origins: weights, checkpoints, segments, data, code, environment, machine.
 
@@ -64,6 +68,8 @@ def command(
 
     NAME may be a release on a hub, hf://ORG/NAME@REV: signatures and trust are judged first, its bytes are pulled to a
     temporary folder and hashed, and its bundle is audited. That needs nothing but the network, or a mirror.
+
+    Or it is the folder of a release, or a release that was built here (pocket-moe@1.0.0), with nothing else at hand.
     """
     from registry.workflows.audit import Depth
 
@@ -72,6 +78,9 @@ def command(
         if bundle or weights:
             raise click.UsageError("A release on a hub brings its own bundle and weights.")
         remote_audit.audit(name, depth or _BYTES, explain, how)
+        return
+    if isinstance(name, Path):
+        release_audit.audit(name, explain, how)
         return
     foreign = adopting.shelf_with(name.stage) if name is not None and bundle is None else None
     if foreign is not None and name is not None:

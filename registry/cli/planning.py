@@ -5,16 +5,19 @@ No rule of the archive lives here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from registry.cli import wiring
+from registry.cli.render import talk
 
 if TYPE_CHECKING:
     from registry.core.digests import Digest
-    from registry.core.program import Program, Programs
+    from registry.core.program import Program, Programs, Relowered
+    from registry.workflows.audit import Auditor
     from registry.workflows.program import Programmer
 
 
@@ -63,3 +66,20 @@ def _worktree(archive: Path, commit: str) -> Iterator[Path]:
 
     with Worktrees(archive, hash_file).open(commit) as tree:
         yield tree.root
+
+
+def with_programs(auditor: Auditor, wanted: bool, others: Sequence[str]) -> Auditor:
+    """The auditor, lowering recorded programs again if that is wanted, or if ``others`` names commits to compare."""
+    if not wanted and not others:
+        return auditor
+    return replace(auditor, relower=relowering(wiring.root(), talk, others))
+
+
+def relowering(
+    archive: Path, told: Callable[[str], None], others: Sequence[str] = ()
+) -> Callable[[Program], tuple[Relowered, ...]]:
+    """What lowers a recorded program again: at its commit, as it lies here, and at ``others``."""
+    from registry.workflows.program import relowered
+
+    work = programmer(archive, told)
+    return lambda one: relowered(work, one, others)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from registry.cli import wiring
+from registry.cli import planning, wiring
 from registry.cli.options import NameType, example, json_option
 from registry.cli.render import Fields, conclude, emit, talk
 from registry.core.names import Name
@@ -34,7 +34,9 @@ def command(name: Name, begin: bool, status: int, as_json: bool) -> None:
         emit(opening, f"{name.stage}: recipe {opening.recipe.short}", as_json=as_json)
         return
     recorded = recorder.record(name.stage, status, wiring.ledger(archive))
-    wiring.publish(archive, [digest for digest, _ in recorded.executions], talk)
+    made = [digest for digest, _ in recorded.executions]
+    wiring.publish(archive, made, talk)
+    planning.record_programs(archive, made, talk)
     rows = {f"execution {digest.short}": f"{one.outcome}, attempt {one.attempt}" for digest, one in recorded.executions}
     emit(recorded, Fields(values=rows, title=name.stage), as_json=as_json)
     if status:

@@ -155,6 +155,25 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Relowered:
+    """What came of lowering a recorded program again, at a commit or (None) from the working tree.
+
+    ``program`` is None when it could not be lowered, for ``reason``.
+    """
+
+    commit: str | None
+    program: Digest | None
+    form: int
+    libraries: Mapping[str, Json]
+    reason: str
+
+    @property
+    def where(self) -> str:
+        """The code that was lowered, in words."""
+        return "today's code" if self.commit is None else f"the code of {self.commit[:12]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Programs:
     """All program records by the recipe that they belong to; damaged ones are told in ``damages``."""
 

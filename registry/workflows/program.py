@@ -13,10 +13,11 @@ from typing import Final, Protocol
 from registry.core.codec import record_bytes
 from registry.core.digests import Digest, record_digest
 from registry.core.ledger import Ledger
-from registry.core.program import Asked, Lowered, Program, Programs
+from registry.core.program import Asked, Lowered, Program, Programs, Relowered
 from registry.core.programdiff import ProgramDiff, compare
 from registry.core.records import Recipe
 from registry.core.source import import_closure
+from registry.core.writing import FORM
 from registry.errors import ReckonError, Refused
 from registry.ports import RecordStore
 
@@ -188,3 +189,24 @@ def again(one: Program) -> Asked:
     names = ("replica_dcn", "data", "expert", "model")
     sizes = tuple(size for name in names if isinstance(size := one.mesh.get(name), int))
     return replace(one.asked, mesh=sizes if len(sizes) == len(names) and set(one.mesh) == set(names) else None)
+
+
+def relowered(work: Programmer, one: Program, others: Sequence[str]) -> tuple[Relowered, ...]:
+    """A recorded program lowered again: from its commit, from the working tree, and from other commits."""
+    return tuple(_again(work, one, commit) for commit in dict.fromkeys((one.commit, None, *others)))
+
+
+def _again(work: Programmer, one: Program, commit: str | None) -> Relowered:
+    try:
+        full = None if commit is None else work.versions.resolve(commit)
+        found = work.lower(again(one), full)
+    except ReckonError as error:
+        return Relowered(commit=commit, program=None, form=FORM, libraries={}, reason=error.message)
+    libraries = found.facts.get("libraries")
+    return Relowered(
+        commit=full,
+        program=found.digest,
+        form=FORM,
+        libraries=libraries if isinstance(libraries, Mapping) else {},
+        reason="",
+    )

@@ -215,6 +215,13 @@ def _lock(case: _Case) -> Iterator[Step]:
     yield from _shown(case, LOCK, expected, pipe=" | sha256sum")
 
 
+def _program(case: _Case) -> Iterator[Step]:
+    for one in case.evidence.programs.get(case.node.product.recipe, ())[:_MOST]:
+        setup = f"--platform {quote(one.platform)} --devices {one.devices}"
+        command = f"reckon program {quote(one.asked.name)} {setup} --commit {one.commit}"
+        yield Step(command=command, expected=str(one.program))
+
+
 def _environment(case: _Case) -> Iterator[Step]:
     for _, execution in case.node.executions[:_MOST]:
         if execution.environment is not None:
@@ -260,6 +267,7 @@ _RULES: dict[Kind, Callable[[_Case], Iterator[Step]]] = {
     Kind.CODE: _code,
     Kind.COMMIT: _commit,
     Kind.LOCK: _lock,
+    Kind.PROGRAM: _program,
     Kind.ENVIRONMENT: _environment,
     Kind.HARDWARE: _hardware,
 }

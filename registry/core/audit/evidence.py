@@ -21,6 +21,7 @@ from registry.core.incidents import Incidents
 from registry.core.ledger import Ledger
 from registry.core.lineage import Artifact, Link
 from registry.core.names import Name
+from registry.core.program import Program, Relowered
 from registry.core.records import Execution, Output, Product, Recipe, Revision
 from registry.core.withheld import Withheld
 from registry.errors import ReckonError
@@ -123,6 +124,7 @@ class Evidence:
     ``additions`` (record path → commit that added it) are None where no repository was consulted; ``precedes`` says
     whether a commit is an ancestor of another or the same; ``sealed`` when a forecast was there for the first time.
     ``attested`` are attestations by the recipe that they speak of, signatures checked.
+    ``programs`` are program records by recipe, ``relowered`` what came of lowering them again.
     ``altered`` are committed records that changed, ``damages`` says what is wrong with records outside of the ledger;
     ``imported`` is for the rules themselves: what was read of an environment once.
     """
@@ -145,6 +147,8 @@ class Evidence:
     incidents: Incidents = field(default_factory=Incidents)
     happened: Happened = field(default_factory=Happened)
     attested: Mapping[Digest, tuple[Attested, ...]] = field(default_factory=dict)
+    programs: Mapping[Digest, tuple[Program, ...]] = field(default_factory=dict)
+    relowered: Mapping[Digest, tuple[Relowered, ...]] = field(default_factory=dict)
     altered: tuple[str, ...] = ()
     damages: tuple[str, ...] = ()
     imported: dict[Digest, Mapping[str, str]] = field(default_factory=dict)

@@ -9,7 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from registry.core.audit import attestations, code, custody, forecasts, inputs, papers, programs, records, segments, setup
+from registry.core.audit import (
+    attestations,
+    code,
+    custody,
+    forecasts,
+    inputs,
+    papers,
+    programs,
+    records,
+    segments,
+    setup,
+)
 from registry.core.audit.edges import Edge, Kind, State, worst
 from registry.core.audit.evidence import Evidence, Node
 from registry.core.digests import Digest

@@ -9,13 +9,13 @@ Refuses names that nothing is recorded under and files inside artifacts.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from registry.core import kinds
 from registry.core.attestation import Attestation, Attested
 from registry.core.audit import gathering
-from registry.core.audit.evidence import Evidence, ReadSettings
+from registry.core.audit.evidence import Evidence, Node, ReadSettings
 from registry.core.audit.judging import Audit, attested, edges_of, marks, reproduced
 from registry.core.audit.walk import newest, walk
 from registry.core.digests import Digest
@@ -28,13 +28,14 @@ from registry.core.ledger import Ledger
 from registry.core.lineage import Lineage
 from registry.core.names import Name
 from registry.core.pointers import Pointer
+from registry.core.program import Program, Relowered
 from registry.core.resolving import Held, artifact
 from registry.core.withheld import Withheld
 from registry.errors import ReckonError, Refused
 from registry.ports import Columns, Commits, Papers, RecordStore
 from registry.workflows.audit.looking import AtHand, Live, Looking
 
-RARER = (Forecast.KIND, Withheld.KIND, Incident.KIND, Pointer.KIND, Attestation.KIND)
+RARER = (Forecast.KIND, Withheld.KIND, Incident.KIND, Pointer.KIND, Attestation.KIND, Program.KIND)
 MOST_EVENTS = 10_000
 
 
@@ -50,6 +51,7 @@ class Auditor:
     """Audits the artifacts of one archive or bundle. ``commits`` is None where there is no git to ask.
 
     ``signed`` checks the signature of an attestation; without it none counts.
+    ``relower`` lowers a recorded program again, here or elsewhere; without it programs are not looked at.
     ``live`` is None for a bundle; ``at_hand`` is the artifact itself when somebody names its folder.
     """
 
@@ -63,6 +65,7 @@ class Auditor:
     signed: Callable[[str, Envelope], Attested] | None = None
     live: Live | None = None
     at_hand: AtHand | None = None
+    relower: Callable[[Program], tuple[Relowered, ...]] | None = None
 
     def audit(self, name: Name, depth: Depth) -> tuple[Audit, Evidence]:
         """Audit what ``name`` means: the outcome, and what it rests on. Raises ``UnknownName`` when there is none."""
@@ -71,7 +74,7 @@ class Auditor:
         looking = Looking(held=held, evidence=evidence, columns=self.columns, live=live, at_hand=self.at_hand)
         looking.hash()
         looking.ask()
-        judged = looking.complete()
+        judged = replace(looking.complete(), relowered=self._relowered(evidence))
         audit = Audit(
             name=str(name),
             product=held.product_digest,
@@ -122,6 +125,7 @@ class Auditor:
             incidents=incidents,
             happened=self._happened(lineage, incidents),
             attested=self._attested(rarer[Attestation.KIND]),
+            programs=_programs(nodes.values(), rarer[Program.KIND]),
             damages=tuple(_damages(rarer)),
             altered=() if self.live is None or git is None else tuple(self.live.repository.altered("manifests")),
         )
@@ -132,6 +136,14 @@ class Auditor:
         if not 0 < len(incidents.events) <= MOST_EVENTS:
             return Happened()
         return happened(self.ledger, lineage, self.columns.files, incidents)
+
+    def _relowered(self, evidence: Evidence) -> Mapping[Digest, tuple[Relowered, ...]]:
+        if self.relower is None:
+            return {}
+        return {
+            recipe: tuple(found for one in recorded for found in self.relower(one))
+            for recipe, recorded in evidence.programs.items()
+        }
 
     def _attested(self, records: Collection[tuple[Digest, object]]) -> Mapping[Digest, tuple[Attested, ...]]:
         """Attestations by the recipe that they speak of, each with its signature checked."""
@@ -157,6 +169,17 @@ class Auditor:
                 yield digest, self.records.get(kind, digest)
             except ReckonError as error:
                 yield digest, error
+
+
+def _programs(
+    nodes: Collection[Node], records: Collection[tuple[Digest, object]]
+) -> Mapping[Digest, tuple[Program, ...]]:
+    """Program records by the recipe that they belong to, of the recipes of a lineage."""
+    wanted: dict[Digest, tuple[Program, ...]] = {node.product.recipe: () for node in nodes}
+    for _, record in records:
+        if isinstance(record, Program) and record.recipe in wanted:
+            wanted[record.recipe] += (record,)
+    return {recipe: found for recipe, found in wanted.items() if found}
 
 
 def _damages(records: Mapping[str, Collection[tuple[Digest, object]]]) -> Iterator[str]:

@@ -163,7 +163,7 @@ def build(folder: Path, target: Path) -> dict[str, Json]:
     told = ladder(Shelf.build(_records(folder)))
     laws = cases(told)
     found = facts(told, laws)
-    curves = [Curve(name=name, law=laws[name]) for name in (BOUND, WITHOUT) if name in laws]
+    curves = [Curve(name=name, law=laws[name]) for name in (BOUND, WITHOUT, AS_FINAL) if name in laws]
     target.mkdir(parents=True, exist_ok=True)
     write_whole(target / "law.json", canonical.encode(found))
     write_whole(target / "law.svg", draw(told, curves, LEVEL))

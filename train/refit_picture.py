@@ -18,15 +18,18 @@ from train.scaling import Point, Posterior, Prediction
 if TYPE_CHECKING:
     from train.refit import Ladder
 
-_SAMPLES = 9
+_SAMPLES = 7
+_COLOURS = ("#1f5fa8", "#b9770e", "#7d7d7d")
+_DASHES = ("none", "6 3", "2 3")
 _STYLE = (
     "text{font:12px sans-serif;fill:#222}.g{stroke:#e4e4e4}.p{fill:#222}.c{fill:none;stroke:#222;stroke-width:1.5}"
-    ".b0{fill:#8ab6e8;fill-opacity:.35}.l0{fill:none;stroke:#1f5fa8;stroke-width:2}"
-    ".r0{stroke:#1f5fa8;stroke-width:3;fill:#1f5fa8}.b1{fill:none;stroke:#b9770e;stroke-dasharray:2 3}"
-    ".l1{fill:none;stroke:#b9770e;stroke-width:1.5;stroke-dasharray:6 3}"
-    ".r1{stroke:#b9770e;stroke-width:3;fill:#b9770e}.t0{fill:#1f5fa8}.t1{fill:#b9770e}.x{stroke:#c0392b;stroke-width:2.5}.t2{fill:#c0392b}"
+    ".b{fill:#8ab6e8;fill-opacity:.35}.x{stroke:#c0392b;stroke-width:2.5}.tx{fill:#c0392b}"
+    + "".join(
+        f".l{n}{{fill:none;stroke:{colour};stroke-width:2;stroke-dasharray:{_DASHES[n]}}}"
+        f".r{n}{{stroke:{colour};stroke-width:3;fill:{colour}}}.t{n}{{fill:{colour}}}"
+        for n, colour in enumerate(_COLOURS)
+    )
 )
-_NAMES = ("with the cut rung as a bound", "with that rung left out")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +41,7 @@ class Curve:
 
 
 def draw(told: Ladder, curves: Sequence[Curve], level: float) -> bytes:
-    """The SVG: ``curves`` are at most two, the first as a band and the second in dashes."""
+    """The SVG: ``curves`` are at most three, the first with its interval as a band."""
     points = [point for _, point in (*told.finished, *told.cut)]
     scales = [point.scale for point in points]
     drawn = [_sampled(curve.law, min(scales), float(told.scale), level) for curve in curves]
@@ -55,7 +58,7 @@ def draw(told: Ladder, curves: Sequence[Curve], level: float) -> bytes:
     parts += [
         *_rungs(frame, told),
         *_answers(frame, told, [line[-1][1] for line in drawn]),
-        *_titles(told, drawn, level),
+        *_titles(curves, drawn, level),
     ]
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}">'
@@ -80,14 +83,15 @@ def _axes(frame: Frame) -> Iterator[str]:
         yield f'<path class="g" d="M{LEFT} {y}H{WIDTH - RIGHT}"/>'
         yield _text(LEFT - 8, float(y) + 4, f"{index * 0.2:.1f}", "end")
     yield _text(WIDTH / 2, HEIGHT - 12, "training FLOPs, by the ladder's arithmetic", "middle")
-    yield _text(8, TOP + 2, "loss", "start")
+    yield _text(8, TOP - 10, "final loss, Paloma macro average", "start")
 
 
 def _curve(frame: Frame, order: int, line: Sequence[tuple[float, Prediction]]) -> Iterator[str]:
     above = [f"{frame.x(scale)} {frame.y(one.high)}" for scale, one in line]
     below = [f"{frame.x(scale)} {frame.y(one.low)}" for scale, one in reversed(line)]
     middle = [f"{frame.x(scale)} {frame.y(one.median)}" for scale, one in line]
-    yield f'<path class="b{order}" d="M{"L".join([*above, *below])}Z"/>'
+    if order == 0:
+        yield f'<path class="b" d="M{"L".join([*above, *below])}Z"/>'
     yield f'<path class="l{order}" d="M{"L".join(middle)}"/>'
 
 
@@ -112,16 +116,18 @@ def _answers(frame: Frame, told: Ladder, answers: Sequence[Prediction]) -> Itera
         yield f'<path class="r{order}" d="M{at} {low}V{high}"/><circle class="r{order}" cx="{at}" cy="{middle}" r="4"/>'
     y = float(frame.y(told.published))
     yield f'<path class="x" d="M{x - 10:.1f} {y}H{x + 24:.1f}"/>'
-    yield _text(x - 14, y + 4, f"published {told.published:.2f}", "end", "t2")
+    yield _text(x - 14, y + 4, f"published {told.published:.2f}", "end", "tx")
 
 
-def _titles(told: Ladder, drawn: Sequence[Sequence[tuple[float, Prediction]]], level: float) -> Iterator[str]:
-    for order, line in enumerate(drawn):
+def _titles(
+    curves: Sequence[Curve], drawn: Sequence[Sequence[tuple[float, Prediction]]], level: float
+) -> Iterator[str]:
+    right = WIDTH - RIGHT - 6
+    yield _text(right, TOP + 14, f"the run's final loss, {level * 100:g} % interval", "end")
+    for order, (curve, line) in enumerate(zip(curves, drawn, strict=True)):
         one = line[-1][1]
-        words = (
-            f"{told.run} {_NAMES[order]}: {one.median:.3f}, {level * 100:g} % within {one.low:.3f} to {one.high:.3f}"
-        )
-        yield _text(LEFT, 18 + 16 * order, words, "start", f"t{order}")
+        words = f"{curve.name.replace('-', ' ')}: {one.median:.3f}, {one.low:.3f} to {one.high:.3f}"
+        yield _text(right, TOP + 30 + 16 * order, words, "end", f"t{order}")
 
 
 def _at(frame: Frame, point: Point) -> tuple[float, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -13,6 +14,7 @@ from registry.errors import ReckonError, Refused
 if TYPE_CHECKING:
     from registry.core.adopted.record import Adopted
     from registry.core.adopted.shelf import Shelf
+    from registry.core.canonical import Json
     from registry.workflows.adopt import Adopter
 
 MLFLOW: Final = "mlflow:"
@@ -61,15 +63,27 @@ def read(place: str, name: str | None) -> tuple[Adopted, ...]:
     return found
 
 
+def refit(archive: Path, target: Path) -> Mapping[str, Json]:
+    """Fit the law of the adopted ladder again, in the training side's own process; it writes to ``target``."""
+    from registry.adapters.refits import refit as run
+
+    return run(archive / "manifests/adopted", target.resolve(), archive)
+
+
 def _json(file: Path, time: str) -> tuple[Adopted, ...]:
     from registry.adapters.foreign_files import read_bytes, status_beside
+    from registry.adapters.ladder_facts import document, is_collection
     from registry.adapters.marin_files import records
-    from registry.core.adopted.document import is_document, read_document
+    from registry.core.adopted.document import is_document, records_of
     from registry.core.adopted.foreign import read_json
+    from registry.core.digests import sha256
 
     data = read_bytes(file)
-    if is_document(read_json(data, file.name)):
-        return read_document(data, time)
+    value = read_json(data, file.name)
+    if is_document(value):
+        return records_of(value, sha256(data), time)
+    if isinstance(value, Mapping) and is_collection(value):
+        return records_of(document(value), sha256(data), time)
     return records(data, status_beside(file), time)
 
 

@@ -24,7 +24,7 @@ from registry.core.adopted.foreign import read_json
 from registry.core.adopted.record import Adopted, Bond, Ended, Link, Origin, Role
 from registry.core.canonical import Json
 from registry.core.codec import Reader
-from registry.core.digests import sha256
+from registry.core.digests import Digest, sha256
 from registry.errors import MalformedRecord
 
 T = TypeVar("T", bound=StrEnum)
@@ -43,10 +43,15 @@ def is_document(value: Json) -> bool:
 
 def read_document(data: bytes, time: str) -> tuple[Adopted, ...]:
     """The records of a document, adopted at ``time``. Raises ``MalformedRecord`` with the place that is wrong."""
-    reader = Reader(read_json(data, "the document"), "the document")
+    return records_of(read_json(data, "the document"), sha256(data), time)
+
+
+def records_of(value: Json, digest: Digest, time: str) -> tuple[Adopted, ...]:
+    """The records of a document's value, read from bytes of ``digest``. Raises like :func:`read_document`."""
+    reader = Reader(value, "the document")
     if reader.text("format") != FORMAT or reader.integer("schema") != SCHEMA:
         raise MalformedRecord(f"This is no document of facts of schema {SCHEMA}.")
-    origin = Origin(system="document", id=reader.text("id"), digest=sha256(data))
+    origin = Origin(system="document", id=reader.text("id"), digest=digest)
     sources = {key: text for key, text in reader.mapping("sources").items() if isinstance(text, str)}
     reader.text("title")
     found = reader.objects("things", lambda thing: _thing(_filled(thing, _THING), origin, sources, time))

@@ -1,7 +1,8 @@
 """The model family behind one small interface: build it, its loss with facts, its groups of parameters.
 
-Everything else of the pipeline sees only :class:`Family`. The pocket family is Levanter's ``mixtral``: a mixture of
-experts without capacity, so it never drops an assignment. Refuses a family that it does not know.
+Everything else of the pipeline sees only :class:`Family`. There are two: the published ladder's (``train/grug``), and
+Levanter's ``mixtral``, which transformers can load: a mixture of experts without capacity, so it never drops an
+assignment. Refuses a family that it does not know.
 """
 
 from __future__ import annotations
@@ -24,9 +25,8 @@ from registry.core.canonical import Json
 from registry.core.family import Family as Constants
 from registry.core.ladder import Rung
 from registry.errors import Refused
+from train.grug.family import Facts, grug
 from train.settings import text, whole
-
-Facts = dict[str, jax.Array]
 
 
 class Family(Protocol):
@@ -40,6 +40,11 @@ class Family(Protocol):
     @property
     def Pos(self) -> Axis:  # noqa: N802
         """The axis of positions in a sequence."""
+        ...
+
+    @property
+    def notes(self) -> Mapping[str, str]:
+        """What a reader of the metrics should know, by the metrics' prefix."""
         ...
 
     def build(self, key: jax.Array) -> Any:
@@ -82,6 +87,11 @@ class Mixtral:
     def Pos(self) -> Axis:  # noqa: N802
         """The axis of positions in a sequence."""
         return self.config.max_Pos
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """Nothing that the metrics do not say by themselves."""
+        return {}
 
     def build(self, key: jax.Array) -> MixtralLMHeadModel:
         """A model with fresh parameters."""
@@ -151,8 +161,10 @@ def family(constants: Constants, rung: Rung, settings: Mapping[str, Json], *, en
     Raises ``Refused`` for an unknown family and for a shape that the family cannot have.
     """
     kind = text(settings, "family")
+    if kind == "grug":
+        return grug(constants, rung, settings, end=end)
     if kind != "mixtral":
-        raise Refused(f"The model family {kind!r} is not known.", remedy="Set model.family to mixtral.")
+        raise Refused(f"The model family {kind!r} is not known.", remedy="Set model.family to grug or mixtral.")
     if constants.latent_width is not None or constants.sliding_window is not None or len(set(rung.kv_heads)) != 1:
         raise Refused(
             "The family mixtral has no latent experts, no sliding window, and one number of key-value heads.",

@@ -1,4 +1,4 @@
-"""The optimizer of a run: Levanter's own, at the rates that the ladder derives.
+"""The optimizer of a run: Levanter's own, at the rates that the ladder derives. ``ladder`` is the published grouping.
 
 Settings choose the kind, what is decayed and a factor on the rates, which is how a later segment intervenes. Neither
 changes the leaves of the optimizer's state, so a segment can always begin from its parent's. Refuses unknown kinds, and
@@ -17,6 +17,7 @@ from registry.core.canonical import Json
 from registry.core.family import Schedule
 from registry.core.ladder import Rung
 from registry.errors import Refused
+from train.grug.optimizer import LadderConfig
 from train.settings import text, texts
 
 
@@ -44,9 +45,12 @@ def optimizer(settings: Mapping[str, Json], rung: Rung, schedule: Schedule) -> O
     if kind == "muonH" and decay == 0:
         rates = {"learning_rate": float(rung.muonh_lr) * factor, "adam_lr": float(rung.adam_lr) * factor}
         return MuonHConfig(weight_decay=0.0, **rates, **common)
+    if kind == "ladder":
+        rates = {"learning_rate": float(rung.muonh_lr) * factor, "adam_lr": float(rung.adam_lr) * factor}
+        return LadderConfig(weight_decay=decay, decayed=tuple(decayed), **rates, **common)
     raise Refused(
         f"The optimizer {kind!r} with a weight decay of {decay} is not known.",
-        remedy="Set training.optimizer to adam, or to muonH without weight decay.",
+        remedy="Set training.optimizer to ladder or adam, or to muonH without weight decay.",
     )
 
 

@@ -17,7 +17,7 @@ from train.history import write_history
 from train.loop import Run
 from train.plan import Plan
 from train.proof import Parent
-from train.step import group_of
+from train.step import STATE, group_of
 
 
 def write(run: Run, parent: Parent | None, losses: Mapping[str, DomainLoss]) -> None:
@@ -28,7 +28,8 @@ def write(run: Run, parent: Parent | None, losses: Mapping[str, DomainLoss]) -> 
     write_history(run.scratch.metrics, work / "history.parquet")
     write_json(work / "order.json", {**run.engine.order.facts(), "chain": _chain(run, parent)})
     write_json(work / "evaluation.json", evaluation(losses, step=run.step))
-    write_json(work / "summary.json", _summary(plan, told, _counted(run.state.model)))
+    counted, notes = _counted(run.state.model), run.engine.family.notes
+    write_json(work / "summary.json", {**_summary(plan, told, counted), "notes": dict(notes)})
 
 
 def _chain(run: Run, parent: Parent | None) -> dict[str, Json]:
@@ -64,11 +65,13 @@ def _loss(told: Transcript, index: int) -> str:
 
 
 def _counted(model: object) -> dict[str, int]:
-    """Parameters by group, counted in the arrays themselves."""
+    """Parameters by group, counted in the arrays themselves. What is carried along untrained is none."""
     names = jax.tree.leaves(leaf_key_paths(model, is_leaf=is_named_array))
     leaves = jax.tree.leaves(model, is_leaf=is_named_array)
     counted: dict[str, int] = {}
     for name, leaf in zip(names, leaves, strict=True):
+        if STATE in name.split("."):
+            continue
         array = leaf.array if is_named_array(leaf) else leaf
         group = group_of(name)
         counted[group] = counted.get(group, 0) + int(array.size)

@@ -25,13 +25,19 @@ from train.fingerprint import fingerprint
 from train.model import Facts, Family
 
 GROUPS = (
+    ("convolutions", "taps"),
+    ("latent", "latent"),
     ("embedding", "embeddings"),
     ("head", "lm_head"),
     ("attention", "self_attn"),
-    ("router", "gate"),
     ("experts", "experts"),
     ("shared", "shared_mlp"),
+    ("router", "router"),
+    ("router", "gate"),
 )
+# What a model carries along but does not train: neither it nor its new value, which travels as its gradient, has a norm
+# among the parameters'.
+STATE = "router_state"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,12 +114,12 @@ def _squares(gradients: Any, model: Any) -> tuple[Facts, Facts]:
 
 
 def _named(tree: Any) -> Iterator[tuple[str, jax.Array]]:
-    """The floating arrays of a tree with their names."""
+    """The trained arrays of a tree with their names."""
     names = jax.tree.leaves(leaf_key_paths(tree, is_leaf=is_named_array))
     leaves = jax.tree.leaves(tree, is_leaf=is_named_array)
     for name, leaf in zip(names, leaves, strict=True):
         array = leaf.array if is_named_array(leaf) else leaf
-        if eqx.is_inexact_array(array):
+        if eqx.is_inexact_array(array) and STATE not in name.split("."):
             yield name, array
 
 

@@ -66,13 +66,13 @@ def params() -> dict[str, Any]:
             "parent": f"hero/1@step-{CUT}",
             "last_step": "end",
             "reason": "weight decay on the router",
-            "changes": {"training": {"weight_decay": "0.1", "decayed": ["gate"]}},
+            "changes": {"training": {"weight_decay": "0.1", "decayed": ["router", "head_gate"]}},
         },
     }
-    training = {**pocket.PARAMS["training"], "keep_every_steps": 10, "scratch_every_steps": 4}
-    family = {**pocket.PARAMS["family"], "tokens_per_active_parameter": "0.5"}
-    hero = {"hidden": 32, "layers": 1, "kv_heads": [2, 2], "batch_sequences": 8}
-    return {**pocket.PARAMS, "segments": segments, "training": training, "family": family, "hero": hero}
+    training = {**pocket.GRUG["training"], "keep_every_steps": 10, "scratch_every_steps": 4}
+    family = {**pocket.GRUG["family"], "tokens_per_active_parameter": "0.25"}
+    hero = {"hidden": 32, "layers": 2, "kv_heads": [2, 1], "batch_sequences": 8}
+    return {**pocket.GRUG, "segments": segments, "training": training, "family": family, "hero": hero}
 
 
 @pytest.fixture(scope="module")

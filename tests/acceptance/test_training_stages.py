@@ -54,9 +54,10 @@ class Yard:
 
 
 def params(**training: Any) -> dict[str, Any]:
-    changed = {**pocket.PARAMS["training"], "keep_every_steps": 16, "scratch_every_steps": 5, **training}
-    family = {**pocket.PARAMS["family"], "tokens_per_active_parameter": "3"}
-    return {**pocket.PARAMS, "training": changed, "family": family}
+    changed = {**pocket.GRUG["training"], "keep_every_steps": 16, "scratch_every_steps": 5, **training}
+    family = {**pocket.GRUG["family"], "tokens_per_active_parameter": "1"}
+    rungs = {"d16": {"hidden": 16, "layers": 2, "kv_heads": [2, 1], "batch_sequences": 8}}
+    return {**pocket.GRUG, "training": changed, "family": family, "rungs": rungs}
 
 
 @pytest.fixture(scope="module")

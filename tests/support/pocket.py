@@ -94,6 +94,34 @@ PARAMS: dict[str, Any] = {
     "evaluation": {"sequences": 8, "batch_sequences": 8},
 }
 
+# The same with the published ladder's family: latent and shared experts, a window, fewer key-value heads globally.
+GRUG: dict[str, Any] = {
+    **PARAMS,
+    "family": {
+        **PARAMS["family"],
+        "shared_experts": 2,
+        "latent_width": "1/2",
+        "sliding_window": 8,
+        "global_every": 4,
+    },
+    "hero": {**PARAMS["hero"], "kv_heads": [2, 1]},
+    "model": {
+        "family": "grug",
+        "norm_epsilon": "1e-5",
+        "rotary_base": 10000,
+        "qk_multiplier": "1.3",
+        "gated_norm_rank": 4,
+        "convolution_kernel": 4,
+        "convolution_sites": ["key", "value", "attention", "mixture"],
+        "combine_sum": "2.5",
+        "capacity_factor": "1.15",
+        "initializer_std": "0.1",
+        "logit_z_loss": "1e-4",
+        "gradient_checkpointing": False,
+    },
+    "training": {**PARAMS["training"], "optimizer": "ladder", "clip_norm": None},
+}
+
 
 def lay_data(root: Path, params: dict[str, Any]) -> None:
     """Write ``params.yaml`` and what a training stage reads to ``root``, which must be the current folder."""

@@ -11,7 +11,9 @@ from registry.core.export import Architecture
 from registry.core.tensor_map import TensorMap
 from registry.core.tensors import TensorSpec
 from registry.errors import Refused
+from train.exporting.grug import GrugExport
 from train.exporting.mixtral import MixtralExport
+from train.grug.family import Grug
 from train.model import Family, Mixtral
 
 
@@ -31,6 +33,10 @@ class FamilyExport(Protocol):
         """The content of ``config.json``."""
         ...
 
+    def settled(self, model: Any) -> Any:
+        """The trained model as it is published: with everything in force that the next step would apply."""
+        ...
+
     def read(self, folder: Path, axes: Mapping[str, Any]) -> Any:
         """The model as Levanter reads it from ``folder``, sharded by ``axes``.
 
@@ -41,6 +47,8 @@ class FamilyExport(Protocol):
 
 def export_of(family: Family) -> FamilyExport:
     """The exporter of a family."""
+    if isinstance(family, Grug):
+        return GrugExport(config=family.config)
     if isinstance(family, Mixtral):
         return MixtralExport(config=family.config)
     raise Refused(f"There is no exporter for {type(family).__name__}.", remedy="Write one in train/exporting.")

@@ -86,6 +86,10 @@ class MixtralExport:
         found: dict[str, object] = self.config.to_hf_config(agreed.vocabulary, stated).to_diff_dict()
         return found
 
+    def settled(self, model: Any) -> Any:
+        """The model itself: nothing of it is pending."""
+        return model
+
     def read(self, folder: Path, axes: Mapping[str, Any]) -> Any:
         """The model as Levanter's converter reads it, in float32.
 

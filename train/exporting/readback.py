@@ -62,7 +62,8 @@ def read_weights(folder: Path, engine: Engine, exporter: FamilyExport, parent: P
     Where ``dtype`` is smaller than the checkpoint's, the checkpoint's weights are rounded to it first, and the loss is
     compared with theirs; otherwise with the recorded evaluation. Raises ``DoesNotHold`` when a bit differs.
     """
-    state = engine.restored(parent.folder)
+    trained = engine.restored(parent.folder)
+    state = replace(trained, model=exporter.settled(trained.model))
     expected = replace(state, model=_rounded(state.model, dtype))
     found = replace(state, model=exporter.read(folder, engine.trainer.parameter_axis_mapping))
     tensors = _compare_weights(expected, found)

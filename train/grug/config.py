@@ -121,8 +121,7 @@ class GrugConfig(LmConfig[Any]):
             ),
             (
                 self.experts_per_token < self.routed_experts,
-                f"The router balances by the first expert left out, but a token goes to {self.experts_per_token} of "
-                f"{self.routed_experts}.",
+                f"The router balances by the first expert left out; a token goes to all {self.routed_experts}.",
                 "Choose experts_per_token smaller than routed_experts.",
             ),
             (sites, f"Convolutions stand at {', '.join(CONVOLUTION_SITES)} only.", "Correct convolution_sites."),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import haliax as hax
 import jax
@@ -26,9 +26,9 @@ from train.settings import text
 Facts = dict[str, jax.Array]
 
 BIAS_NOTE: Final = (
-    "Not a parameter: after every step the bias is set to what balances that step's tokens, whatever it was before. Its "
-    "norm jumps in the first steps, follows the spread of the router's logits, and may rise for hundreds of steps while "
-    "all parameters' norms stand still. That is no spike of the weights."
+    "Not a parameter: after every step the bias is set to what balances that step's tokens, whatever it was before. "
+    "Its norm jumps in the first steps, follows the spread of the router's logits, and may rise for hundreds of steps "
+    "while all parameters' norms stand still. That is no spike of the weights."
 )
 
 
@@ -50,6 +50,11 @@ class Grug:
     def Pos(self) -> Axis:  # noqa: N802
         """The axis of positions in a sequence."""
         return self.config.max_Pos
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """What a reader of the metrics should know, by the metrics' prefix."""
+        return {"router_bias_norm": BIAS_NOTE}
 
     def build(self, key: jax.Array) -> GrugLMHeadModel:
         """A model with fresh parameters."""

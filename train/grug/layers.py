@@ -70,7 +70,7 @@ class GatedNorm(eqx.Module):
 
 
 class Convolution(eqx.Module):
-    """A depthwise causal convolution over positions. It changes nothing at first, and never looks into another document."""
+    """A depthwise causal convolution over positions. It starts as none, and stays within a document."""
 
     taps: NamedArray
 
@@ -81,7 +81,7 @@ class Convolution(eqx.Module):
         return Convolution(taps=hax.zeros((lags, axis)).at[lags, 0].set(1.0))
 
     def __call__(self, values: jax.Array, segments: jax.Array) -> jax.Array:
-        """Mix ``values`` [batch, position, feature] with those up to ``kernel - 1`` positions before, in their segment."""
+        """Mix ``values`` [batch, position, feature] with up to ``kernel - 1`` earlier ones of the segment."""
         taps = self.taps.array
         mixed = taps[0] * values
         for lag in range(1, taps.shape[0]):

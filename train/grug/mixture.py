@@ -154,7 +154,7 @@ class Mixture(eqx.Module):
 def dispatched(
     experts: Experts, values: jax.Array, selected: jax.Array, weights: jax.Array, capacity_factor: float
 ) -> tuple[jax.Array, jax.Array]:
-    """``values`` [tokens, width] through their experts, weighted and added up, and how many assignments were dropped."""
+    """``values`` [tokens, width] through their experts, weighted and added up; and how many were dropped."""
     mesh = get_abstract_mesh()
     count = experts.gate_up.array.shape[0]
     spread = not mesh.empty and mesh.shape.get("expert", 1) > 1

@@ -22,7 +22,7 @@ from train.grug.mixture import Mixture, Routing
 
 
 class Layer(eqx.Module):
-    """One layer: attention, then the mixture, each after a gated norm, before a convolution, and added to the stream."""
+    """Attention, then the mixture, each after a gated norm, before a convolution, and added to the stream."""
 
     attention_norm: GatedNorm
     self_attn: Attention
@@ -48,7 +48,7 @@ class Layer(eqx.Module):
     def __call__(
         self, stream: NamedArray, everywhere: NamedArray, masks: NamedArray, segments: NamedArray
     ) -> tuple[NamedArray, Routing]:
-        """The stream after this layer. ``masks`` are (which, batch, position, key_position): of local and global layers."""
+        """The stream after this layer. ``masks`` (which, batch, position, key_position): local, global layers."""
         here, documents = everywhere.array, segments.array
         mask = jnp.where(here, masks.array[1], masks.array[0])
         values = stream.array

@@ -1,7 +1,7 @@
 """The ladder's optimizer, of Levanter's parts: MuonH for matrices, AdamH for the head, Adam for the rest.
 
-MuonH moves each matrix along its orthogonalised momentum and keeps its norm; a stack of matrices (layers, experts) is so
-many matrices. Embedding, router, gates, norms and convolutions are under Adam, where a later segment may decay some.
+MuonH moves each matrix along its orthogonalised momentum and keeps its norm; a stack (layers, experts) is as many
+matrices as it holds. Embedding, router, gates, norms and convolutions are under Adam, where a segment may decay some.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from haliax.util import is_named_array
 from levanter.optim import MuonHConfig
 from levanter.optim.adamh import scale_by_adamh
 from levanter.optim.config import OptimizerConfig
-from levanter.optim.util import zeropower_via_newtonschulz5
+from levanter.optim.util import NEWTON_SCHULZ_COEFFICIENTS
 from levanter.utils.jax_utils import leaf_key_paths
 
 # Modules whose arrays are matrices; everything else but the head is Adam's.
@@ -28,8 +28,10 @@ _LEAST: Final = 1e-10
 @OptimizerConfig.register_subclass("reckon_ladder")
 @dataclass(frozen=True)
 class LadderConfig(MuonHConfig):
-    """Rates, momenta and schedule are Levanter's ``MuonHConfig``. ``decayed`` names parts of the paths of leaves that Adam
-    also decays, by ``weight_decay`` times its rate."""
+    """Rates, momenta and schedule as in Levanter's ``MuonHConfig``.
+
+    Adam decays leaves that have a part of their path in ``decayed``, by ``weight_decay`` times its rate.
+    """
 
     decayed: tuple[str, ...] = ()
 
@@ -94,16 +96,31 @@ def _moved(config: MuonHConfig, stack: jax.Array, way: jax.Array, learning_rate:
     """What to add to each matrix of a stack: a step of the rate times its norm, back to its norm."""
 
     def one(matrix: jax.Array, way: jax.Array) -> jax.Array:
-        flat: jax.Array = zeropower_via_newtonschulz5(
-            way, steps=config.backend_steps, eps=config.muon_epsilon, coefficient_type=config.coefficient_type
-        )
-        norm = jnp.linalg.norm(matrix)
+        flat, norm = orthogonalised(config, way), jnp.linalg.norm(matrix)
         new = matrix - learning_rate * flat * norm / jnp.maximum(jnp.linalg.norm(flat), _LEAST)
         return new * (norm / jnp.maximum(jnp.linalg.norm(new), _LEAST)) - matrix
 
     shape = stack.shape
     matrices = [array.reshape(-1, *shape[-2:]) for array in (stack, way)]
     return jax.vmap(one)(*matrices).reshape(shape)
+
+
+def orthogonalised(config: MuonHConfig, matrix: jax.Array) -> jax.Array:
+    """The nearest matrix with equal singular values, about, by Newton-Schulz steps with Levanter's coefficients.
+
+    Levanter's function unrolls the steps, which multiplies what is compiled for every shape by their number.
+    """
+    table = NEWTON_SCHULZ_COEFFICIENTS[config.coefficient_type]
+    coefficients = jnp.asarray([table[step % len(table)] for step in range(config.backend_steps)], matrix.dtype)
+    wide = matrix.shape[0] <= matrix.shape[1]
+    start = matrix if wide else matrix.T
+
+    def step(found: jax.Array, abc: jax.Array) -> tuple[jax.Array, None]:
+        square = found @ found.T
+        return abc[0] * found + (abc[1] * square + abc[2] * square @ square) @ found, None
+
+    found, _ = jax.lax.scan(step, start / (jnp.linalg.norm(start) + config.muon_epsilon), coefficients)
+    return found if wide else found.T
 
 
 def _by_path(params: Any, choose: Callable[[Sequence[str]], Any]) -> Any:

@@ -1,0 +1,95 @@
+"""Run by a test in a process with some virtual devices: one batch through a small model, spread in two ways.
+
+``data`` spreads the batch, ``expert`` the experts too. ``crowded`` sends a crowd to few experts, past their capacity.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import equinox as eqx
+import haliax as hax
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from support import pocket
+
+from registry.core.family import Family
+from registry.core.ladder import Shape, derive
+from train.grug.family import Grug, grug
+from train.grug.mixture import Experts, dispatched
+from train.grug.routing import within_capacity
+
+AXES = ("replica_dcn", "data", "expert", "model")
+
+
+def member(capacity: float) -> Grug:
+    constants = Family.from_settings({**pocket.GRUG["family"], "routed_experts": 8})
+    shape = Shape(hidden=16, layers=2, kv_heads=(2, 1), batch_sequences=16)
+    found = grug(constants, derive(constants, shape), pocket.GRUG["model"], end=1)
+    return replace(found, config=replace(found.config, capacity_factor=capacity))
+
+
+def stepped(mesh: Mesh, capacity: float = 8.0) -> dict[str, Any]:
+    """Loss, squares of the gradient and the bias for the next step."""
+    family = member(capacity)
+    rows = np.random.default_rng(0).integers(0, pocket.VOCABULARY, (16, pocket.POSITIONS)).astype(np.int32)
+
+    def both(model: Any, tokens: hax.NamedArray) -> Any:
+        (loss, facts), gradient = eqx.filter_value_and_grad(family.loss, has_aux=True)(model, tokens)
+        state = gradient.layers.stacked.moe.router_state
+        rest = eqx.tree_at(lambda one: one.layers.stacked.moe.router_state, gradient, None)
+        squares = sum(jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves(rest))
+        return loss, squares, state.pending.array, facts["router/dropped_assignments"]
+
+    with jax.set_mesh(mesh):
+        model = family.build(jax.random.PRNGKey(0))
+        place = NamedSharding(mesh, PartitionSpec(("replica_dcn", "data", "expert")))
+        tokens = hax.named(jax.device_put(rows, place), (hax.Axis("batch", 16), family.Pos))
+        loss, squares, pending, dropped = eqx.filter_jit(both)(model, tokens)
+    return {
+        "loss": float(loss),
+        "gradient": float(squares),
+        "pending": np.asarray(pending).ravel().tolist(),
+        "dropped": float(dropped),
+    }
+
+
+def crowded(mesh: Mesh, shards: int) -> dict[str, Any]:
+    """Assignments past the capacity of the shards, by the mesh and by our own counting on one device."""
+    config = replace(member(1.15).config, latent_width=None)
+    experts = Experts.init(config, config.Embed, key=jax.random.PRNGKey(1))
+    values = jax.random.normal(jax.random.PRNGKey(2), (64, config.hidden))
+    selected = jnp.asarray(np.random.default_rng(1).zipf(1.5, (64, 2)) % 8, jnp.int32)
+    weights = jax.random.uniform(jax.random.PRNGKey(3), (64, 2))
+    kept = within_capacity(selected, 8, 1.15, shards)
+    with jax.set_mesh(mesh):
+        output, dropped = jax.jit(dispatched, static_argnums=4)(experts, values, selected, weights, 1.15)
+    alone = Mesh(np.asarray(jax.devices()[:1]).reshape(1, 1, 1, 1), AXES)
+    with jax.set_mesh(alone):
+        wanted, _ = jax.jit(dispatched, static_argnums=4)(experts, values, selected, jnp.where(kept, weights, 0), 64.0)
+    return {
+        "dropped": int(dropped),
+        "counted": int((~kept).sum()),
+        "distance": float(np.abs(np.asarray(output) - np.asarray(wanted)).max()),
+    }
+
+
+def main() -> None:
+    devices = np.asarray(jax.devices())
+    count = len(devices)
+    data = Mesh(devices.reshape(1, count, 1, 1), AXES)
+    facts: dict[str, Any] = {"data": stepped(data)}
+    if count == 1:
+        facts["dropped"] = stepped(data, 1.15)["dropped"]
+    else:
+        spread = Mesh(devices.reshape(1, 1, count, 1), AXES)
+        facts |= {"expert": stepped(spread), "crowded": crowded(spread, count)}
+    print(json.dumps(facts))
+
+
+if __name__ == "__main__":
+    main()

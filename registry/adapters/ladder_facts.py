@@ -125,7 +125,7 @@ def _family(value: Table) -> Thing:
         "ema": _word(common["ema"]),
         **{f"optimizer.{key}": text for key, text in common["optimizers"].items()},
         "mesh_axes": "; ".join(axes),
-        "expert_axis": next(axis.partition("=")[2] for axis in axes if axis.startswith("expert=")),
+        "expert_axis": [axis.partition("=")[2] for axis in axes if axis.startswith("expert=")],
         **{f"formula.{key}": text for key, text in value["formulas"].items()},
     }
     tolerances = {f"tolerance.{key}": text for key, text in value["tolerances"].items()}
@@ -134,22 +134,12 @@ def _family(value: Table) -> Thing:
 
 def _data(value: Table) -> Thing:
     data = value["data"]
-    pair = next(one for one in value["contradictions_in_the_public_record"] if one["item"].startswith("data store"))
-    sides = [
-        (text.split()[0], re.search(r"for the (\w+) \(([0-9.]+)T\)", text)) for text in (pair["one"], pair["other"])
-    ]
-    (ladder, told), (hero, other) = sides
-    if told is None or other is None:
-        raise ValueError("data store")
-    tokens = [
-        {"value": f"{match[2]}e12", "note": f"{store}, for the {match[1]}"}
-        for store, match in ((ladder, told), (hero, other))
-    ]
+    stores, tokens = _stores(value)
     pool = data["pool_tokens"].split()
     claims = {
-        "mixture-log": {"store": {"value": hero, "note": "for the hero"}},
+        "mixture-log": stores["mixture-log"],
         _REPORTS: {
-            "store": {"value": ladder, "note": "for the ladder"},
+            **stores[_REPORTS],
             "store_tokens": [*tokens, {"value": data["after_dedup_tokens"], "note": "after deduplication"}],
             "pool_tokens": pool[0],
             "pool_sources": pool[2],
@@ -167,9 +157,35 @@ def _data(value: Table) -> Thing:
     return thing
 
 
+def _stores(value: Table) -> tuple[dict[str, dict[str, Any]], list[Any]]:
+    """What is told of the stores behind the data's tag, by source, and of their tokens. The log names the hero's."""
+    found: dict[str, dict[str, Any]] = {"mixture-log": {}, _REPORTS: {}}
+    tokens = []
+    for side in ("one", "other"):
+        match = re.fullmatch(r"(\w+) for the (\w+) \(([0-9.]+)T\)", _pair(value, "data store").get(side, ""))
+        if match:
+            source = "mixture-log" if match[2] == "hero" else _REPORTS
+            found[source]["store"] = {"value": match[1], "note": f"for the {match[2]}"}
+            tokens.append({"value": f"{match[3]}e12", "note": f"{match[1]}, for the {match[2]}"})
+    return found, tokens
+
+
+def _pair(value: Table, begins: str) -> Table:
+    """The pair of claims about an item; empty where nothing is told of it."""
+    pairs = value["contradictions_in_the_public_record"]
+    return next((one for one in pairs if one["item"].startswith(begins)), {})
+
+
 def _data_name(value: Table) -> str:
-    items = [one["item"] for one in value["contradictions_in_the_public_record"]]
-    return f"{FAMILY}/data/{next(item for item in items if item.startswith('data store')).split()[-1]}"
+    item = _pair(value, "data store").get("item", "")
+    return f"{FAMILY}/data/{item.split()[-1]}" if item else f"{FAMILY}/data"
+
+
+def _hero_rung(value: Table) -> Table:
+    for one in value["rungs"].values():
+        if "checkpoint" in one:
+            return dict(one)
+    raise KeyError("checkpoint")
 
 
 def _row(rung: Table) -> dict[str, Any]:
@@ -192,7 +208,8 @@ def _rungs(value: Table) -> Iterator[Thing]:
 
 
 def _ended(rung: Table) -> str:
-    return next(word for word in ("complete", "partial", "running") if rung["status"].startswith(word))
+    word = re.match(r"complete|partial|running", rung["status"])
+    return word[0] if word else "unknown"
 
 
 def _end(rung: Table) -> dict[str, Any]:
@@ -206,14 +223,12 @@ def _end(rung: Table) -> dict[str, Any]:
 
 def _trained(name: str, value: Table) -> dict[str, Any]:
     """The tokens that a rung is said to have seen, where a pair of claims tells of them."""
-    for pair in value["contradictions_in_the_public_record"]:
-        if pair["item"] == f"{name} tokens":
-            return {"trained_tokens": _amount(pair["other"])}
-    return {}
+    pair = _pair(value, f"{name} tokens")
+    return {"trained_tokens": _amount(pair["other"])} if pair else {}
 
 
 def _hero(value: Table) -> Thing:
-    rung = next(one for one in value["rungs"].values() if "checkpoint" in one)
+    rung = _hero_rung(value)
     kept = rung["checkpoint"]
     reached = re.search(r"about step ([0-9]+) \((.*)\)", rung["status"])
     claims: dict[str, dict[str, Any]] = {
@@ -315,12 +330,12 @@ def _trials(value: Table) -> Iterator[Thing]:
 
 
 def _forecast(value: Table) -> Thing:
-    hero = next(one for one in value["rungs"].values() if "checkpoint" in one)
+    hero = _hero_rung(value)
     note = "Paloma, macro average, at the end of the hero run"
     claims: dict[str, Any] = {"predicted_loss": {"value": hero["predicted_paloma_macro_loss"], "note": note}}
     links = []
     for name, rung in value["rungs"].items():
-        if rung is hero:
+        if rung == hero:
             continue
         instead = rung["status"].partition("; ")[2].partition("scaling law is ")[2]
         correction = re.search(r"correction of ([0-9.]+)", instead)
@@ -331,4 +346,6 @@ def _forecast(value: Table) -> Thing:
 
 
 def _word(value: object) -> str:
-    return {True: "true", False: "false", None: "none"}.get(value, str(value)) if not isinstance(value, str) else value
+    if value is None:
+        return "none"
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -90,7 +90,7 @@ def checkpoints(name: str, repo: str, private: bool, as_json: bool) -> None:
             advance(0 if one.fresh else 2 * one.size_bytes)
             done.append(one)
     rows = [[one.name, one.branch, one.commit[:12], "new" if one.fresh else "was there"] for one in done]
-    table = Table(columns=("checkpoint", "branch", "commit", ""), rows=rows)
+    table = Table(columns=("checkpoint", "branch", "commit", "state"), rows=rows)
     emit({"checkpoints": done}, table, "Commit the records: git add manifests/publications", as_json=as_json)
 
 

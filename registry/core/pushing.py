@@ -123,9 +123,12 @@ class Parcel:
         return tuple(one.path for one in listing.files if one.path not in OWN and one.path not in self.files)
 
     def new_bytes(self, listing: Listing | None) -> int:
-        """Bytes of large files that a repository does not hold at that commit: what its quota is charged with."""
-        held = {one.claimed for one in listing.files} if listing else set()
-        return sum(one.size_bytes for one in self.files.values() if one.digest not in held)
+        """Bytes that a repository does not hold at that commit: what its quota is charged with, at most."""
+        theirs = listing.files if listing else ()
+        held = {one.path for one in theirs if self.holds(one)}
+        large = {one.claimed for one in theirs}
+        new = (one for one in self.files.values() if one.path not in held and one.digest not in large)
+        return sum(one.size_bytes for one in new)
 
 
 def check_limits(parcel: Parcel) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from registry.core.pointers import Pointer
 from registry.core.publications import Publication, Subject
 from registry.core.records import Environment, Execution, Product, Recipe
 from registry.core.release import Release
-from registry.core.resolving import Held
+from registry.core.resolving import Held, root_of
 from registry.errors import ReckonError
 from registry.ports import Columns, Commits, Papers, RecordStore
 
@@ -69,6 +69,8 @@ class Bundler:
             self._small_files(node, papers)
             for file in node.recipe.source if node.recipe and commits.here else ():
                 commits.read(file.blob)
+        own = root_of(held.output)
+        columns.count_leaves([own] if own else [])  # with its leaves a single tensor of it can be proved
         kept.members.update(self._records(evidence))
         cover = Cover(name=held.output.name, product=held.product_digest)
         return Bundle(cover=cover, members=kept.members, absent=kept.absent)

@@ -22,7 +22,8 @@ from levanter.utils.jax_utils import leaf_key_paths
 
 from train.checkpoint import named_leaves
 from train.fingerprint import fingerprint
-from train.model import Facts, Family
+from train.grug.family import Facts
+from train.model import Family
 
 GROUPS = (
     ("convolutions", "taps"),

@@ -1,6 +1,6 @@
-"""Run by a test in a process with some virtual devices: one batch through a small model, spread in two ways.
+"""Run by a test in a process with eight virtual devices: one batch through a small model on one, two, four and eight.
 
-``data`` spreads the batch, ``expert`` the experts too. ``crowded`` sends a crowd to few experts, past their capacity.
+Four and eight devices spread the experts too. ``crowded`` sends a crowd to few experts, past their capacity.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def member(capacity: float) -> Grug:
     return replace(found, config=replace(found.config, capacity_factor=capacity))
 
 
-def stepped(mesh: Mesh, capacity: float = 8.0) -> dict[str, Any]:
+def stepped(place: Mesh) -> dict[str, Any]:
     """Loss, squares of the gradient and the bias for the next step."""
-    family = member(capacity)
+    family = member(8.0)
     rows = np.random.default_rng(0).integers(0, pocket.VOCABULARY, (16, pocket.POSITIONS)).astype(np.int32)
 
     def both(model: Any, tokens: hax.NamedArray) -> Any:
@@ -45,10 +45,10 @@ def stepped(mesh: Mesh, capacity: float = 8.0) -> dict[str, Any]:
         squares = sum(jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves(rest))
         return loss, squares, state.pending.array, facts["router/dropped_assignments"]
 
-    with jax.set_mesh(mesh):
+    with jax.set_mesh(place):
         model = family.build(jax.random.PRNGKey(0))
-        place = NamedSharding(mesh, PartitionSpec(("replica_dcn", "data", "expert")))
-        tokens = hax.named(jax.device_put(rows, place), (hax.Axis("batch", 16), family.Pos))
+        spread = NamedSharding(place, PartitionSpec(("replica_dcn", "data", "expert")))
+        tokens = hax.named(jax.device_put(rows, spread), (hax.Axis("batch", 16), family.Pos))
         loss, squares, pending, dropped = eqx.filter_jit(both)(model, tokens)
     return {
         "loss": float(loss),
@@ -58,7 +58,7 @@ def stepped(mesh: Mesh, capacity: float = 8.0) -> dict[str, Any]:
     }
 
 
-def crowded(mesh: Mesh, shards: int) -> dict[str, Any]:
+def crowded(place: Mesh, shards: int) -> dict[str, Any]:
     """Assignments past the capacity of the shards, by the mesh and by our own counting on one device."""
     config = replace(member(1.15).config, latent_width=None)
     experts = Experts.init(config, config.Embed, key=jax.random.PRNGKey(1))
@@ -66,10 +66,9 @@ def crowded(mesh: Mesh, shards: int) -> dict[str, Any]:
     selected = jnp.asarray(np.random.default_rng(1).zipf(1.5, (64, 2)) % 8, jnp.int32)
     weights = jax.random.uniform(jax.random.PRNGKey(3), (64, 2))
     kept = within_capacity(selected, 8, 1.15, shards)
-    with jax.set_mesh(mesh):
+    with jax.set_mesh(place):
         output, dropped = jax.jit(dispatched, static_argnums=4)(experts, values, selected, weights, 1.15)
-    alone = Mesh(np.asarray(jax.devices()[:1]).reshape(1, 1, 1, 1), AXES)
-    with jax.set_mesh(alone):
+    with jax.set_mesh(mesh(1, 1)):
         wanted, _ = jax.jit(dispatched, static_argnums=4)(experts, values, selected, jnp.where(kept, weights, 0), 64.0)
     return {
         "dropped": int(dropped),
@@ -78,16 +77,14 @@ def crowded(mesh: Mesh, shards: int) -> dict[str, Any]:
     }
 
 
+def mesh(data: int, expert: int) -> Mesh:
+    return Mesh(np.asarray(jax.devices()[: data * expert]).reshape(1, data, expert, 1), AXES)
+
+
 def main() -> None:
-    devices = np.asarray(jax.devices())
-    count = len(devices)
-    data = Mesh(devices.reshape(1, count, 1, 1), AXES)
-    facts: dict[str, Any] = {"data": stepped(data)}
-    if count == 1:
-        facts["dropped"] = stepped(data, 1.15)["dropped"]
-    else:
-        spread = Mesh(devices.reshape(1, 1, count, 1), AXES)
-        facts |= {"expert": stepped(spread), "crowded": crowded(spread, count)}
+    shapes = {1: (1, 1), 2: (2, 1), 4: (2, 2), 8: (2, 4)}
+    facts: dict[str, Any] = {str(count): stepped(mesh(*shape)) for count, shape in shapes.items()}
+    facts["crowded"] = {str(shards): crowded(mesh(1, shards), shards) for shards in (2, 4, 8)}
     print(json.dumps(facts))
 
 

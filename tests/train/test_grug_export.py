@@ -165,6 +165,8 @@ def test_missing_extra_and_unknown_parts_are_refused(archive: Archive, tmp_path:
     config = json.loads((archive.folder / "config.json").read_bytes())
     with pytest.raises(MalformedRecord, match="lacks fields"):
         archive.read(archive.copy(tmp_path / "unknown", grug={**config["grug"], "more": 1}))
+    with pytest.raises(MalformedRecord, match="says layers is"):
+        archive.read(archive.copy(tmp_path / "odd", grug={**config["grug"], "layers": "2"}))
     for name, change in (("lack lm_head", {}), ("have more too much", {"more": np.zeros(1, np.float32)})):
         broken = archive.copy(tmp_path / name.replace(" ", "-"))
         for file in broken.glob("model*.safetensors"):

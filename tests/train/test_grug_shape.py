@@ -11,9 +11,9 @@ from registry.core import published
 from registry.core.family import Family
 from registry.core.ladder import Rung, Shape, derive
 from registry.errors import Refused
-from train.grug.config import PUBLISHED, config_of
+from train.grug.config import PUBLISHED
 from train.grug.counting import counted
-from train.grug.family import Grug, grug
+from train.grug.family import Grug, config_of, grug
 from train.grug.optimizer import group
 
 pytestmark = pytest.mark.slow

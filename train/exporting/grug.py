@@ -27,7 +27,7 @@ _MODEL = "model/"
 _REASON = "What the last step routed with. The pending bias, which replaces it at the next step, is exported."
 
 
-class ReckonGrugConfig(PretrainedConfig):  # type: ignore[no-any-unimported,misc]
+class ReckonGrugConfig(PretrainedConfig):
     """The configuration as transformers' classes see it; transformers has no model of this architecture."""
 
     model_type = MODEL_TYPE

@@ -1,7 +1,7 @@
-"""The configuration of one member of the family, registered with Levanter as ``reckon_grug``.
+"""What fixes one member of the family but its vocabulary, and the section ``model`` as the public ladder has it.
 
-``config_of`` makes it from a rung that :mod:`registry.core.ladder` derived and the section ``model`` of the settings;
-``PUBLISHED`` is that section as the public ladder has it. Refuses shapes that the family cannot have, with the reason.
+:mod:`train.grug.model` registers it with Levanter as ``reckon_grug``. Refuses shapes that the family cannot have, with
+the reason.
 """
 
 from __future__ import annotations
@@ -16,10 +16,7 @@ from haliax import Axis
 from levanter.models.lm_model import LmConfig
 
 from registry.core.canonical import Json
-from registry.core.family import Family
-from registry.core.ladder import Rung
 from registry.errors import Refused
-from train.settings import text, texts, whole
 
 MODEL_TYPE: Final = "reckon_grug"
 CONVOLUTION_SITES: Final = ("key", "value", "attention", "mixture")
@@ -42,10 +39,9 @@ PUBLISHED: Final[Mapping[str, Json]] = MappingProxyType(
 )
 
 
-@LmConfig.register_subclass(MODEL_TYPE)
 @dataclass(frozen=True, kw_only=True)
 class GrugConfig(LmConfig[Any]):
-    """Everything that fixes the model but its vocabulary. Widths are numbers of features, ``kv_heads`` (local, global).
+    """The fields of Levanter's configuration. Widths are numbers of features, ``kv_heads`` (local, global).
 
     Layers hold as many key-value heads as the larger of the two numbers; a layer of the other kind uses the first ones.
     """
@@ -78,13 +74,6 @@ class GrugConfig(LmConfig[Any]):
         for holds, complaint, remedy in self._rules():
             if not holds:
                 raise Refused(complaint, remedy=remedy)
-
-    @property
-    def model_type(self) -> type[Any]:
-        """The class of the model."""
-        from train.grug.model import GrugLMHeadModel
-
-        return GrugLMHeadModel
 
     @property
     def Embed(self) -> Axis:  # noqa: N802
@@ -128,41 +117,3 @@ class GrugConfig(LmConfig[Any]):
             (min(sizes) >= 1, "Window, stride, rank and kernel are at least one.", "Correct family and model."),
             (self.capacity_factor > 0, "A capacity factor is positive.", "Correct model.capacity_factor."),
         ]
-
-
-def config_of(constants: Family, rung: Rung, settings: Mapping[str, Json]) -> GrugConfig:
-    """The configuration of ``rung``. ``settings`` is a section ``model`` such as ``PUBLISHED``.
-
-    Raises ``Refused`` for a family without a window, and for what :class:`GrugConfig` refuses.
-    """
-    if constants.sliding_window is None or constants.global_every is None:
-        raise Refused(
-            "Local layers of the family grug have a window, but the section family names none.",
-            remedy="Give sliding_window and global_every, or set model.family to mixtral.",
-        )
-    return GrugConfig(
-        max_seq_len=constants.context_tokens,
-        hidden=rung.hidden,
-        layers=rung.layers,
-        heads=rung.heads,
-        head_dim=constants.head_dim,
-        kv_heads=rung.kv_heads,
-        routed_experts=constants.routed_experts,
-        experts_per_token=constants.experts_per_token,
-        shared_experts=constants.shared_experts,
-        expert_width=rung.expert_width,
-        latent_width=rung.latent_width,
-        sliding_window=constants.sliding_window,
-        global_every=constants.global_every,
-        last_layer_global=constants.last_layer_global,
-        norm_epsilon=float(text(settings, "norm_epsilon")),
-        rotary_base=float(whole(settings, "rotary_base", least=1)),
-        qk_multiplier=float(text(settings, "qk_multiplier")),
-        gated_norm_rank=whole(settings, "gated_norm_rank", least=1),
-        convolution_kernel=whole(settings, "convolution_kernel", least=1),
-        convolution_sites=tuple(texts(settings, "convolution_sites")),
-        combine_sum=float(text(settings, "combine_sum")),
-        capacity_factor=float(text(settings, "capacity_factor")),
-        initializer_std=float(text(settings, "initializer_std")),
-        gradient_checkpointing=bool(settings.get("gradient_checkpointing", False)),
-    )

@@ -18,10 +18,11 @@ from haliax import Axis, NamedArray
 from registry.core.canonical import Json
 from registry.core.family import Family as Constants
 from registry.core.ladder import Rung
-from train.grug.config import GrugConfig, config_of
+from registry.errors import Refused
+from train.grug.config import GrugConfig
 from train.grug.mixture import Routing
-from train.grug.model import GrugLMHeadModel
-from train.settings import text
+from train.grug.model import GrugLmConfig, GrugLMHeadModel
+from train.settings import text, texts, whole
 
 Facts = dict[str, jax.Array]
 
@@ -98,6 +99,44 @@ def grug(constants: Constants, rung: Rung, settings: Mapping[str, Json], *, end:
         vocabulary=constants.vocabulary,
         end=end,
         logit_z=float(text(settings, "logit_z_loss")),
+    )
+
+
+def config_of(constants: Constants, rung: Rung, settings: Mapping[str, Json]) -> GrugLmConfig:
+    """The configuration of ``rung``. ``settings`` is a section ``model`` such as ``PUBLISHED``.
+
+    Raises ``Refused`` for a family without a window, and for what its configuration refuses.
+    """
+    if constants.sliding_window is None or constants.global_every is None:
+        raise Refused(
+            "Local layers of the family grug have a window, but the section family names none.",
+            remedy="Give sliding_window and global_every, or set model.family to mixtral.",
+        )
+    return GrugLmConfig(
+        max_seq_len=constants.context_tokens,
+        hidden=rung.hidden,
+        layers=rung.layers,
+        heads=rung.heads,
+        head_dim=constants.head_dim,
+        kv_heads=rung.kv_heads,
+        routed_experts=constants.routed_experts,
+        experts_per_token=constants.experts_per_token,
+        shared_experts=constants.shared_experts,
+        expert_width=rung.expert_width,
+        latent_width=rung.latent_width,
+        sliding_window=constants.sliding_window,
+        global_every=constants.global_every,
+        last_layer_global=constants.last_layer_global,
+        norm_epsilon=float(text(settings, "norm_epsilon")),
+        rotary_base=float(whole(settings, "rotary_base", least=1)),
+        qk_multiplier=float(text(settings, "qk_multiplier")),
+        gated_norm_rank=whole(settings, "gated_norm_rank", least=1),
+        convolution_kernel=whole(settings, "convolution_kernel", least=1),
+        convolution_sites=tuple(texts(settings, "convolution_sites")),
+        combine_sum=float(text(settings, "combine_sum")),
+        capacity_factor=float(text(settings, "capacity_factor")),
+        initializer_std=float(text(settings, "initializer_std")),
+        gradient_checkpointing=bool(settings.get("gradient_checkpointing", False)),
     )
 
 

@@ -157,8 +157,8 @@ def dispatched(
     """``values`` [tokens, width] through their experts, weighted and added up; and how many were dropped."""
     mesh = get_abstract_mesh()
     count = experts.gate_up.array.shape[0]
-    spread = not mesh.empty and mesh.shape.get("expert", 1) > 1
-    here = 0
+    shards = 1 if mesh.empty else mesh.shape.get("expert", 1)
+    spread, here = shards > 1, 0
     if not spread:
         kept = within_capacity(selected, count, capacity_factor, count)
         # An expert of -1 has no place in any shard; its row is multiplied with a weight of zero.
@@ -167,8 +167,10 @@ def dispatched(
 
     def run(*arrays: jax.Array) -> tuple[jax.Array, jax.Array]:
         place = get_abstract_mesh() if _divided(mesh) else AbstractMesh((), ())
+        # A shard can have no more than all assignments; Levanter's function does not look.
+        most = min(capacity_factor, float(shards))
         result: tuple[jax.Array, jax.Array] = moe_mlp(
-            *arrays, implementation="ring", mesh=place, capacity_factor=capacity_factor, report_capacity_overflow=True
+            *arrays, implementation="ring", mesh=place, capacity_factor=most, report_capacity_overflow=True
         )
         return result
 

@@ -5,6 +5,7 @@ It works on whole batches: the router balances over all tokens of a step. Refuse
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
@@ -13,10 +14,10 @@ import jax
 import jax.numpy as jnp
 from haliax import Axis, NamedArray
 from haliax.nn import Stacked
-from levanter.models.lm_model import LmHeadModel
+from levanter.models.lm_model import LmConfig, LmHeadModel
 
 from registry.errors import Refused
-from train.grug.config import GrugConfig
+from train.grug.config import MODEL_TYPE, GrugConfig
 from train.grug.layers import Attention, Convolution, GatedNorm, convolved, matrix
 from train.grug.mixture import Mixture, Routing
 
@@ -70,6 +71,17 @@ class Head(eqx.Module):
     """The matrix of logits, not tied to the embedding."""
 
     weight: NamedArray
+
+
+@LmConfig.register_subclass(MODEL_TYPE)
+@dataclass(frozen=True, kw_only=True)
+class GrugLmConfig(GrugConfig):
+    """The configuration as Levanter builds a model of it."""
+
+    @property
+    def model_type(self) -> type[GrugLMHeadModel]:
+        """The class of the model."""
+        return GrugLMHeadModel
 
 
 class GrugLMHeadModel(LmHeadModel[GrugConfig]):

@@ -8,7 +8,7 @@ missing, extra, or of another shape.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, Final
@@ -25,7 +25,7 @@ from levanter.utils.jax_utils import leaf_key_paths
 from registry.errors import DoesNotHold, MalformedRecord
 from train import tensorfile
 from train.grug.config import MODEL_TYPE, GrugConfig
-from train.grug.model import GrugLMHeadModel
+from train.grug.model import GrugLmConfig, GrugLMHeadModel
 
 ARCHITECTURE: Final = "ReckonGrugForCausalLM"
 VERSION: Final = "1"
@@ -33,6 +33,22 @@ CONFIG: Final = "config.json"
 _STACKED: Final = "layers/stacked/"
 _BIASES: Final = ("layers/stacked/moe/router_state/bias", "layers/stacked/moe/router_state/pending")
 _LARGEST_BYTES: Final = 2**20
+_LARGEST_COUNT: Final = 2**31
+
+
+def _count(value: object) -> bool:
+    return type(value) is int and 0 <= value < _LARGEST_COUNT
+
+
+# What JSON may hold for a field of each declared type.
+_FITS: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "int": _count,
+    "int | None": lambda value: value is None or _count(value),
+    "float": lambda value: type(value) in (int, float) and abs(value) < _LARGEST_COUNT,
+    "bool": lambda value: type(value) is bool,
+    "tuple[int, int]": lambda value: type(value) is tuple and len(value) == 2 and all(map(_count, value)),
+    "tuple[str, ...]": lambda value: type(value) is tuple and all(type(one) is str for one in value),
+}
 
 
 def configuration(config: GrugConfig) -> dict[str, object]:
@@ -59,8 +75,11 @@ def parse_configuration(found: Mapping[str, Any]) -> tuple[GrugConfig, int]:
     known = {field.name for field in fields(GrugConfig)}
     if not isinstance(inner, dict) or set(inner) != known or not isinstance(vocabulary, int):
         raise MalformedRecord("config.json lacks fields of the model, or has unknown ones.")
-    values = {name: tuple(value) if isinstance(value, list) else value for name, value in inner.items()}
-    return GrugConfig(**values), vocabulary
+    values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in inner.items()}
+    for field in fields(GrugConfig):
+        if not _FITS[str(field.type)](values[field.name]):
+            raise MalformedRecord(f"config.json says {field.name} is {str(inner[field.name])[:40]!r}.")
+    return GrugLmConfig(**values), vocabulary
 
 
 def tensors(leaf: str, layers: int) -> Iterator[tuple[str, int | None]]:

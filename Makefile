@@ -22,12 +22,13 @@ export HF_HUB_OFFLINE := 1
 WANDB_MODE ?= offline
 export WANDB_MODE
 
-.PHONY: help repro test test-fast lint bench lock clean environment
+.PHONY: help repro rehearse test test-fast lint bench lock clean environment
 
 help:
 	@printf '%s\n' \
 	  'make repro      run the whole pipeline, keep its bytes, and say what is recorded' \
-	  'make test       all tests' \
+	  'make rehearse   publish, pull, audit and tamper with the release of it, on a hub of our own' \
+  'make test       all tests' \
 	  'make test-fast  the tests that need no minutes' \
 	  'make lint       style, layers and types' \
 	  'make bench      measure against what one would use instead' \
@@ -40,6 +41,9 @@ repro: $(STAMP)
 	@dvc repro
 	dvc push
 	reckon status
+
+rehearse: $(STAMP)
+	@python -m benchmarks.rehearsal
 
 test: $(STAMP)
 	@python -m pytest

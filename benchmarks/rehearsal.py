@@ -1,0 +1,173 @@
+"""``make rehearse``: a release is published, pulled, audited and tampered with, on this machine and before your eyes.
+
+Everything happens in a temporary folder: a copy of the archive, a hub of our own, a key that is thrown away. Each line
+that begins with ``$`` is run by the shell just as it is printed. Ends with status 1 as soon as a command ends otherwise
+than it should; the archive is only read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+REPOSITORY = "lab/pocket-moe"
+RELEASE = "pocket-moe"
+VERSION = "1.0.0"
+ADDRESS = f"hf://{REPOSITORY}@v{VERSION}"
+BAD_LINES = "'^contradicted|^Does not hold'"
+
+
+class Failed(Exception):
+    """A command ended otherwise than a rehearsal that goes well."""
+
+
+class Rehearsal:
+    """A shell with a working folder and an environment, both of which its lines can change."""
+
+    def __init__(self, archive: Path, scratch: Path) -> None:
+        self.archive, self.scratch, self.folder = archive, scratch, archive
+        own = {"T": str(scratch), "HF_HUB_OFFLINE": "0", "PYTHONUNBUFFERED": "1"}
+        self.environment = {**os.environ, **own}
+        self.environment.pop("HF_TOKEN", None)
+
+    def go(self, folder: Path) -> None:
+        """Change the folder."""
+        self.folder = folder
+        print(f"$ cd {self._shown(str(folder))}", flush=True)
+
+    def let(self, **values: str) -> None:
+        """Set variables."""
+        self.environment |= values
+        print("$ export " + " ".join(f"{name}={self._shown(value)}" for name, value in values.items()), flush=True)
+
+    def run(self, line: str, *, status: int = 0, needs: tuple[str, ...] = ()) -> None:
+        """Run a line as it is printed. Raises ``Failed`` unless it ends with ``status`` and prints ``needs``."""
+        print(f"$ {line}", flush=True)
+        ended = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", line],
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        print(self._shown(ended.stdout), end="", flush=True)
+        lacking = [text for text in needs if text not in ended.stdout]
+        if ended.returncode != status or lacking:
+            wanted = f"status {status}" + "".join(f" and {text!r}" for text in lacking)
+            raise Failed(f"The line above ended with status {ended.returncode}; {wanted} was to be seen.")
+        if status:
+            print(f"(status {status})", flush=True)
+
+    @contextmanager
+    def hub(self) -> Iterator[str]:
+        """Serve the hub on a free port for as long as it is needed; yields its address."""
+        print("$ reckon hub serve $T/hub --port 0 &", flush=True)
+        server = subprocess.Popen(
+            ["reckon", "hub", "serve", str(self.scratch / "hub"), "--port", "0", "--json"],
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        try:
+            assert server.stdout is not None
+            address = str(json.loads(server.stdout.readline() or "{}").get("endpoint", ""))
+            if not address:
+                raise Failed("The hub did not start.")
+            print(f"endpoint  {address}", flush=True)
+            yield address
+        finally:
+            server.terminate()
+            server.wait(timeout=30)
+
+    def _shown(self, text: str) -> str:
+        return text.replace(str(self.scratch), "$T")
+
+
+def rehearse(stage: Rehearsal) -> None:
+    """The whole of it. Raises ``Failed`` at the first thing that goes otherwise."""
+    scratch, checkpoint = stage.scratch, _checkpoint(stage.archive)
+    print("$ T=$(mktemp -d)", flush=True)
+    stage.run("git clone -q . $T/lab && cp -a artifacts manifests $T/lab/")
+    stage.go(scratch / "lab")
+    stage.run("reckon keys new $T/release.pem --no-passphrase")
+    stage.run("echo 'schema = 1' > $T/trust.toml")
+    stage.run("reckon keys show $T/release.pem.pub --who Rehearsal --releases 'pocket-*' >> $T/trust.toml")
+    with stage.hub() as address:
+        stage.let(HF_ENDPOINT=address, HF_TOKEN_PATH=str(scratch / "hub/tokens/write"))
+        _publish(stage, checkpoint)
+        (scratch / "elsewhere").mkdir()
+        stage.go(scratch / "elsewhere")
+        _pull(stage)
+        _tamper(stage)
+        _take_back(stage)
+
+
+def _publish(stage: Rehearsal, checkpoint: str) -> None:
+    stage.run(f"reckon release checkpoints {checkpoint} {REPOSITORY}")
+    stage.run(
+        f"reckon release build export --name {RELEASE} --version {VERSION} --repo {REPOSITORY} --key $T/release.pem",
+        needs=(f"Built {RELEASE}@{VERSION}",),
+    )
+    stage.run(f"reckon release push {RELEASE}@{VERSION} {REPOSITORY}", needs=("Published",))
+
+
+def _pull(stage: Rehearsal) -> None:
+    stage.run(f"reckon pull {ADDRESS} --tensor model.norm.weight -o norm --trust $T/trust.toml", needs=("Rehearsal",))
+    stage.run(f"reckon pull {ADDRESS} -o release --trust $T/trust.toml", needs=("Every byte was hashed",))
+    stage.run(f"reckon audit {ADDRESS} --trust $T/trust.toml | tail -n 3", needs=("Holds.",))
+    stage.run("reckon audit ./release --trust $T/trust.toml | tail -n 3", needs=("Holds.",))
+
+
+def _tamper(stage: Rehearsal) -> None:
+    print("# One bit of the weights is flipped; then the same audit again.", flush=True)
+    stage.run(
+        r"""python -c "f = open('release/model-00001-of-00002.safetensors', 'r+b'); f.seek(-9, 2); """
+        r"""b = f.read(1); f.seek(-9, 2); f.write(bytes([b[0] ^ 1]))" """.rstrip()
+    )
+    needs = (f"contradicted  {RELEASE}@{VERSION}+files", "model-00001-of-00002.safetensors has other bytes")
+    stage.run(f"reckon audit ./release --trust $T/trust.toml | grep -E {BAD_LINES}", status=1, needs=needs)
+
+
+def _take_back(stage: Rehearsal) -> None:
+    print("# The release is taken back: it stays where it was, and says so.", flush=True)
+    stage.go(stage.scratch / "lab")
+    stage.run(f"reckon release yank {RELEASE}@{VERSION} {REPOSITORY} --reason 'Only a rehearsal.'", needs=("yanked",))
+    stage.go(stage.scratch / "elsewhere")
+    stage.run(f"reckon pull {ADDRESS} config.json -o again --trust $T/trust.toml", needs=("was yanked",))
+
+
+def _checkpoint(archive: Path) -> str:
+    """The checkpoint that the export here was made from. Raises ``Failed`` without one."""
+    try:
+        told = json.loads((archive / "artifacts/export/export.json").read_bytes())
+    except FileNotFoundError:
+        raise Failed("There is no export here. Run 'make repro' first.") from None
+    return str(told["checkpoint"]["name"])
+
+
+def main() -> int:
+    """Rehearse in the folder that we are in."""
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="rehearsal-") as scratch:
+        try:
+            rehearse(Rehearsal(Path.cwd(), Path(scratch)))
+        except Failed as failure:
+            print(f"rehearsal: {failure}", file=sys.stderr)
+            return 1
+    print(f"The rehearsal went well, in {time.monotonic() - began:.0f} s. Nothing of it is left.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

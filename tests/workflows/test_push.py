@@ -113,6 +113,7 @@ def test_a_release_is_staged_verified_tagged_and_then_on_main(lab):
     assert (again.fresh, again.publication.head) == (False, done.publication.head)
 
 
+@pytest.mark.slow
 def test_bytes_go_up_before_main_is_touched(lab):
     folder, _ = lab.build()
     lab.hub.faults.clear()
@@ -127,6 +128,7 @@ def test_bytes_go_up_before_main_is_touched(lab):
     assert sum("/commit/" in one for one in seen) == 2
 
 
+@pytest.mark.slow
 def test_the_next_release_follows_and_an_old_one_does_not_come_back(lab):
     old, first = lab.build()
     lab.push(old)
@@ -141,6 +143,7 @@ def test_the_next_release_follows_and_an_old_one_does_not_come_back(lab):
     assert "stays there" in lab.said[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parent", [None, sha256(b"another")])
 def test_a_release_that_does_not_follow_is_refused_before_a_byte_goes_up(lab, parent):
     lab.push(lab.build()[0])
@@ -154,6 +157,7 @@ def test_a_release_that_does_not_follow_is_refused_before_a_byte_goes_up(lab, pa
         lab.push(other)
 
 
+@pytest.mark.slow
 def test_a_version_is_published_once(lab):
     folder, _ = lab.build()
     lab.push(folder)
@@ -167,6 +171,7 @@ def test_a_version_is_published_once(lab):
     assert lab.files("main") == on_disk(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["flip", "extra", "missing", "renamed"])
 def test_a_folder_that_is_not_its_release_is_refused(lab, change):
     folder, _ = lab.build()
@@ -184,6 +189,7 @@ def test_a_folder_that_is_not_its_release_is_refused(lab, change):
         read_statement(parcel_of(folder))
 
 
+@pytest.mark.slow
 def test_preflight_refuses_what_cannot_work(lab, tmp_path):
     folder, _ = lab.build()
     with pytest.raises(Refused, match="may not write"):
@@ -200,6 +206,7 @@ def test_preflight_refuses_what_cannot_work(lab, tmp_path):
     assert lab.files("main") == {}
 
 
+@pytest.mark.slow
 def test_the_repository_is_made_and_the_estimate_is_what_it_will_be_charged(lab):
     lab.repository = "lab/made-by-push"
     folder, first = lab.build(big=300_000)
@@ -239,6 +246,7 @@ def test_limits_of_the_hub(tmp_path):
             limits(**files)
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_on_the_way_back_is_found_and_nothing_is_named(lab):
     folder, _ = lab.build()
     lab.hub.faults.set(act="flip", pattern="/lfs/content/", method="GET", after_bytes=1234)
@@ -250,6 +258,7 @@ def test_a_flipped_bit_on_the_way_back_is_found_and_nothing_is_named(lab):
     assert lab.files("main") == on_disk(folder)
 
 
+@pytest.mark.slow
 def test_a_busy_hub_is_waited_for(lab, impatient):
     folder, _ = lab.build()
     lab.hub.faults.set(
@@ -273,6 +282,7 @@ def _pusher_at(lab: Lab, version: str, parent, gate: threading.Barrier, ended: l
         ended.append(error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("versions", [("1.1.0", "1.2.0"), ("1.1.0", "1.1.0")])
 def test_two_pushers_at_once(lab, versions, tmp_path):
     """Of two releases on one parent one wins; of two that push the same one, both succeed."""
@@ -329,6 +339,7 @@ def trajectory(lab):
     return make, kept, folders
 
 
+@pytest.mark.slow
 def test_the_trajectory_goes_to_branches_and_on_after_a_cut(lab, trajectory, impatient):
     make, kept, folders = trajectory
     lab.push(lab.build()[0])
@@ -353,6 +364,7 @@ def test_the_trajectory_goes_to_branches_and_on_after_a_cut(lab, trajectory, imp
     assert len(lab.records.digests("publication")) == 4
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_is_not_the_recorded_one_is_refused(lab, trajectory):
     make, kept, folders = trajectory
     list(make().publish(kept[:1], private=False))
@@ -396,6 +408,7 @@ def announcer(lab: Lab) -> Announcer:
     return Announcer(site=lab.site(), records=lab.records, host=LocalHost())
 
 
+@pytest.mark.slow
 def test_a_yanked_release_stays_where_it_was_and_main_says_so(lab):
     folder, statement = lab.build()
     lab.push(folder)
@@ -412,6 +425,7 @@ def test_a_yanked_release_stays_where_it_was_and_main_says_so(lab):
     assert not lab.push(folder).fresh
 
 
+@pytest.mark.slow
 def test_the_successor_carries_the_notices_on(lab):
     old, first = lab.build()
     lab.push(old)
@@ -431,6 +445,7 @@ def test_the_successor_carries_the_notices_on(lab):
     assert not lab.push(new).fresh
 
 
+@pytest.mark.slow
 def test_notices_about_what_is_not_there_are_refused(lab):
     folder, _ = lab.build()
     lab.push(folder)

@@ -26,7 +26,7 @@ _PLACE = click.Path(exists=True, path_type=Path)
 
 
 class _AnyName(NameType):
-    """A name that need not be of this archive: a bundle brings its own. Or a release: on a hub, in a folder, by name."""
+    """A name that need not be of this archive: a bundle brings its own. Or a release, wherever it lies."""
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Name:
         text = str(value)

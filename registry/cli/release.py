@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from registry.cli import publishing, releasing, trusting, wiring
+from registry.cli import publishing, released, releasing, trusting, wiring
 from registry.cli.options import NameType, example, json_option
-from registry.cli.render import Cell, Fields, Mark, Table, Tone, emit, progress, talk
+from registry.cli.render import Mark, Tone, emit, progress
 from registry.core.names import Name
-from registry.core.release import Identity, Release, parse_reference
-from registry.errors import UnknownName
+from registry.core.release import Identity
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -34,7 +32,7 @@ def command() -> None:
     """
 
 
-for _one in publishing.COMMANDS:
+for _one in (*released.COMMANDS, *publishing.COMMANDS):
     command.add_command(_one)
 
 
@@ -84,62 +82,10 @@ def build(artifact: Name, as_json: bool, **how: Any) -> None:
     emit(
         {"folder": target, "record": record, **made.release.to_json()},
         Mark(f"Built {identity} in {_short(target)}", Tone.GOOD),
-        _fields(made.release),
+        released.fields_of(made.release),
         f"Commit it: git add {record}",
         f"Check it: reckon release verify {_short(target)}",
         as_json=as_json,
-    )
-
-
-@command.command(name="list", epilog=example("reckon release list"))
-@json_option
-def list_(as_json: bool) -> None:
-    """List releases that were built here, by name and version."""
-    told = releasing.releases(wiring.root())
-    for damage in told.damages:
-        talk(f"The release record {damage}")
-    rows: list[Sequence[Cell]] = [
-        (
-            str(one.identity),
-            one.identity.repository,
-            str(one.terms.weights.checkpoint),
-            one.release.short,
-            one.terms.time[:19] + "Z" if len(one.terms.time) > 20 else one.terms.time,
-        )
-        for one in told.records
-    ]
-    table = Table(columns=("release", "repository", "checkpoint", "digest", "built"), rows=rows)
-    emit({"releases": told.records}, table if rows else "No release is on record.", as_json=as_json)
-
-
-@command.command(epilog=example("reckon release show pocket-moe", "reckon release show pocket-moe@1.0.0"))
-@click.argument("release", metavar="NAME[@X.Y.Z]")
-@json_option
-def show(release: str, as_json: bool) -> None:
-    """Show what is on record of a release: of its highest version, or of the one that is given."""
-    found = releasing.releases(wiring.root()).find(*parse_reference(release))
-    if found is None:
-        raise UnknownName(f"No release {release} is on record.", remedy="See 'reckon release list'.")
-    emit(found.to_json(), _fields(found), as_json=as_json)
-
-
-def _fields(one: Release) -> Fields:
-    terms = one.terms
-    return Fields(
-        values={
-            "release": str(one.identity),
-            "repository": one.identity.repository,
-            "digest": str(one.release),
-            "release before it": str(terms.parent or "none"),
-            "made from": str(terms.weights.checkpoint),
-            "checkpoint root": str(terms.weights.checkpoint_root),
-            "weights root": str(terms.weights.root),
-            "product": str(terms.product),
-            "files": str(one.files),
-            "signed by": one.key,
-            "accepted taint": terms.accepted_taint or "none",
-            "built": f"{terms.time} at commit {terms.commit}",
-        }
     )
 
 

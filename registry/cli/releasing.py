@@ -4,26 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from registry.cli import auditing, trusting, wiring
 from registry.core.names import Name
-from registry.errors import Refused
+from registry.core.release import BUNDLE
+from registry.core.resolving import artifact
+from registry.errors import ReckonError, Refused
 
 if TYPE_CHECKING:
     from registry.adapters.release_draft import Draft as Folder
     from registry.adapters.signing import Key
     from registry.core.audit.evidence import Evidence
     from registry.core.audit.judging import Audit
+    from registry.core.audit.released import Shown
     from registry.core.canonical import Json
     from registry.core.digests import FileEntry
-    from registry.core.dsse import Envelope
     from registry.core.explaining import Evident
     from registry.core.export import Export
-    from registry.core.release import Releases
+    from registry.core.findings import Finding
+    from registry.core.release import Releases, ReleaseStatement
+    from registry.ports import Bytes
+    from registry.workflows.audit import AtHand, Auditor
     from registry.workflows.release import Builder, Draft
+    from registry.workflows.trusted import Trusted
 
 RELEASES: Final = "artifacts/releases"
 TEMPLATE: Final = "card.md"
@@ -48,7 +54,6 @@ def builder(archive: Path, advance: Callable[[int], None]) -> Builder:
         host=wiring.host(),
         audit=audit,
         check=lambda path, checkpoint: check_export(archive / path, archive / checkpoint, open_checkpoint),
-        attestations=attestations(archive),
         read_template=read_template,
         write_card=write_card,
     )
@@ -104,8 +109,6 @@ class _Draft:
         return self.folder.secrets()
 
     def bundle(self, artifact: Name) -> AbstractContextManager[Evident]:
-        from registry.core.release import BUNDLE
-
         place = self.folder.at(BUNDLE)
         with auditing.bundler(self.archive) as bundler:
             auditing.write_bundle(place, bundler.bundle(artifact))
@@ -131,17 +134,21 @@ class _Draft:
 @contextmanager
 def evident(bundle: Path) -> Iterator[Evident]:
     """What a bundle shows of the artifact that it is about."""
+    with auditing.bundle_auditor(bundle) as (cover, auditor):
+        yield _evident(auditor, cover.name)
+
+
+def _evident(auditor: Auditor, artifact: str) -> Evident:
     from registry.core.explaining import Evident
     from registry.core.publications import Publication, Publications
 
-    with auditing.bundle_auditor(bundle) as (cover, auditor):
-        _, evidence = auditor.gather(Name.parse(cover.name))
-        published = wiring.raw(auditor.records, (Publication.KIND,))
-        yield Evident(
-            evidence=evidence,
-            files=auditor.columns.files,
-            publications=Publications.build((digest, data) for _, digest, data in published),
-        )
+    _, evidence = auditor.gather(Name.parse(artifact))
+    published = wiring.raw(auditor.records, (Publication.KIND,))
+    return Evident(
+        evidence=evidence,
+        files=auditor.columns.files,
+        publications=Publications.build((digest, data) for _, digest, data in published),
+    )
 
 
 def releases(archive: Path) -> Releases:
@@ -151,15 +158,6 @@ def releases(archive: Path) -> Releases:
     return Releases.build(
         (digest, data) for _, digest, data in wiring.raw(wiring.record_store(archive), (Release.KIND,))
     )
-
-
-def attestations(archive: Path) -> Sequence[Envelope]:
-    """The attestations on record that can be read."""
-    from registry.core.attestation import Attestation
-    from registry.core.canonical import decode
-
-    raw = wiring.raw(wiring.record_store(archive), (Attestation.KIND,))
-    return [Attestation.from_json(decode(data)).envelope for _, _, data in raw if isinstance(data, bytes)]
 
 
 def template(archive: Path, named: Path | None) -> bytes:
@@ -177,3 +175,95 @@ def template(archive: Path, named: Path | None) -> bytes:
 def key(place: str, passphrase_file: Path | None) -> Key:
     """The private key that signs. Raises as ``trusting.signing_key``."""
     return trusting.signing_key(place, passphrase_file)
+
+
+@contextmanager
+def inspected(folder: Path, trust_file: Path | None) -> Iterator[tuple[Inspected, Auditor | None]]:
+    """A release folder looked at, and the auditor of its bundle; None where there is none that can be trusted."""
+    from registry.adapters.hashing import ReleaseFolder
+    from registry.cli.render import progress
+
+    found = ReleaseFolder(root=folder)
+    with progress("Hashing", found.size_bytes, in_bytes=True) as advance:
+        entries = replace(found, advance=advance).entries()
+    trusted = trusting.checker(trust_file).check(entries, found.read)
+    looked = Inspected(folder=folder, entries=entries, trusted=trusted)
+    if trusted.signed is None or not any(entry.path == BUNDLE for entry in entries):
+        yield looked, None
+        return
+    with auditing.bundle_auditor(folder / BUNDLE) as (_, auditor):
+        yield looked, replace(auditor, at_hand=looked.at_hand)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspected:
+    """A release folder whose files were hashed and whose signatures were checked."""
+
+    folder: Path
+    entries: Sequence[FileEntry]
+    trusted: Trusted
+
+    @property
+    def at_hand(self) -> AtHand:
+        """The export in the folder, by the hashes that are known already."""
+        from registry.workflows.audit import AtHand
+
+        place = self.folder.resolve()
+        listed = cast("Bytes", _Listed(self.entries))
+        return AtHand(disk=listed, observer=wiring.observer(place.parent), path=place.name)
+
+    def shown(self, auditor: Auditor, statement: ReleaseStatement) -> Shown:
+        """What is found of the release, beside its lineage."""
+        from registry.adapters.cards import read_template, write_card
+        from registry.adapters.hashing import ReleaseFolder
+        from registry.core.audit.released import Shown
+        from registry.workflows.released import Inspector
+
+        inspector = Inspector(
+            statement=statement,
+            read=ReleaseFolder(root=self.folder).read,
+            evident=_evident(auditor, statement.terms.artifact),
+            read_template=read_template,
+            write_card=write_card,
+        )
+        unmapped = self._unmapped(auditor, statement)
+        return Shown(
+            statement=statement,
+            says=self.trusted.says,
+            vouched=self.trusted.verdict.findings,
+            hashed=len(self.entries),
+            exported=inspector.exported(self.entries),
+            drifted=inspector.drifted(self.entries),
+            unmapped=unmapped or (),
+            mapped=unmapped is not None,
+        )
+
+    def _unmapped(self, auditor: Auditor, statement: ReleaseStatement) -> tuple[Finding, ...] | None:
+        """What is wrong with the tensors beside the checkpoint's; None where the checkpoint does not lie here."""
+        from registry.adapters.checkpoints import open_checkpoint
+        from registry.adapters.observers.releasing import check_export
+        from registry.core.findings import Finding, Trouble
+
+        checkpoint = statement.terms.weights.checkpoint
+        try:
+            archive = wiring.root()
+            place = archive / artifact(auditor.ledger, checkpoint).output.path
+        except ReckonError:
+            return None
+        if not place.is_dir():
+            return None
+        try:
+            check_export(self.folder, place, open_checkpoint)
+        except ReckonError as error:
+            return (Finding(subject=str(statement.identity), trouble=Trouble.TENSOR, text=error.message),)
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """Files that were hashed already."""
+
+    entries: Sequence[FileEntry]
+
+    def files(self, path: str) -> Sequence[FileEntry]:
+        return self.entries

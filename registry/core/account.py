@@ -6,12 +6,13 @@ words out of records are escaped. Refuses a run whose summary or evaluation is n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
 from registry.core import decimals
-from registry.core.audit.evidence import EVALUATION, SUMMARY, TRANSCRIPT, Evidence, Node
+from registry.core.audit.evidence import EVALUATION, FORECAST, SUMMARY, TRANSCRIPT, Evidence, Node
 from registry.core.audit.records import witnessed
 from registry.core.canonical import Json
 from registry.core.curve import Marked, draw
@@ -87,7 +88,7 @@ def recorded_metadata(account: Account) -> dict[str, object]:
     results = [
         {
             "task": {"type": "text-generation", "name": "Text generation"},
-            "dataset": {"type": f"heldout-{name}", "name": f"held-out {name}"},
+            "dataset": {"type": _slug(f"heldout-{name}"), "name": f"held-out {name}"},
             "metrics": [{"type": "loss", "name": "held-out loss, nats per token", "value": float(loss)}],
         }
         for name, loss, _ in _losses(account)
@@ -155,7 +156,9 @@ def _losses(account: Account) -> list[tuple[str, str, str]]:
 
 
 def _forecast(account: Account) -> str:
-    made = [one for one in account.evidence.forecasts.values() if isinstance(one, Forecast)]
+    evidence = account.evidence
+    given = {evidence.part(output, FORECAST) for node in evidence.nodes.values() for output in node.own}
+    made = [one for digest, one in evidence.forecasts.items() if isinstance(one, Forecast) and digest in given]
     mine = [one for one in made if one.predicts == account.last.product.stage]
     rows = []
     for one in mine:
@@ -271,6 +274,11 @@ def _use(account: Account) -> str:
         f"reckon audit ./{identity.name}     # the same with the weights, in the folder that was pulled",
         f"reckon rederive {account.last.product.stage}     # in a clone of the archive: make it again",
     )
+
+
+def _slug(text: str) -> str:
+    """A name of a data set as the Hub takes it."""
+    return re.sub(r"[^a-z0-9._-]+", "-", text.lower())
 
 
 def _integer(value: Json) -> str:

@@ -14,14 +14,13 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from registry.core import canonical, releasable
-from registry.core.attestation import Rederivation
+from registry.core.audit.attestations import envelopes
 from registry.core.audit.evidence import Evidence
 from registry.core.audit.judging import Audit
 from registry.core.canonical import Json
 from registry.core.card import Template
 from registry.core.codec import record_bytes
 from registry.core.digests import Digest, FileEntry, tree_digest
-from registry.core.dsse import Envelope
 from registry.core.explaining import Evident, Explainer, WriteCard
 from registry.core.export import Export
 from registry.core.ledger import Ledger
@@ -123,7 +122,7 @@ class Builder:
     """Builds releases of one archive.
 
     ``audit`` audits at the depth ``bytes``; ``check`` holds an export against its checkpoint, both by their paths, and
-    raises what is wrong; ``attestations`` are the envelopes of third parties.
+    raises what is wrong.
     """
 
     records: RecordStore
@@ -132,7 +131,6 @@ class Builder:
     host: Host
     audit: Callable[[Name], tuple[Audit, Evidence]]
     check: Callable[[str, str], Export]
-    attestations: Sequence[Envelope]
     read_template: Callable[[bytes], Template]
     write_card: WriteCard
 
@@ -271,7 +269,7 @@ class _Making:
             template=self.template,
             write=self.builder.write_card,
         )
-        attested = dict(self._attested(evident.evidence))
+        attested = envelopes(evident.evidence)
         stages = explainer.stages()
         written = {
             **explainer.files(),
@@ -282,12 +280,6 @@ class _Making:
             self.folder.write(path, data)
         self.folder.write(CRATE, explainer.crate(self.folder.entries))
         self._require_no_secrets(stages)
-
-    def _attested(self, evidence: Evidence) -> Iterator[tuple[str, bytes]]:
-        """Envelopes of third parties about products of the lineage, each named by its digest."""
-        for envelope in self.builder.attestations:
-            if Rederivation.of(envelope).product in evidence.nodes:
-                yield f"{envelope.digest.short}.dsse.json", envelope.encode()
 
     def _require_no_secrets(self, payloads: Mapping[str, bytes]) -> None:
         """Payloads are searched beside the files, since an envelope holds them in another spelling."""

@@ -40,6 +40,7 @@ class Kind(StrEnum):
 
     SIGNATURE = "signature"
     FILES = "files"
+    CARD = "card"  # what a release says of itself, made again from its records
     BYTES = "bytes"
     WEIGHTS = "weights"
     RECORD = "record"

@@ -7,6 +7,7 @@ than it should; the archive is only read.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -21,6 +22,7 @@ REPOSITORY = "lab/pocket-moe"
 RELEASE = "pocket-moe"
 VERSION = "1.0.0"
 ADDRESS = f"hf://{REPOSITORY}@v{VERSION}"
+FLIP = "python -c \"f = open('{place}', 'r+b'); b = f.read(9)[8] ^ 1; f.seek(8); f.write(bytes([b]))\""
 BAD_LINES = "'^contradicted|^Does not hold'"
 
 
@@ -125,18 +127,23 @@ def _publish(stage: Rehearsal, checkpoint: str) -> None:
 def _pull(stage: Rehearsal) -> None:
     stage.run(f"reckon pull {ADDRESS} --tensor model.norm.weight -o norm --trust $T/trust.toml", needs=("Rehearsal",))
     stage.run(f"reckon pull {ADDRESS} -o release --trust $T/trust.toml", needs=("Every byte was hashed",))
+    stage.run(f"reckon pull {ADDRESS} --checkpoint step-450 -o step-450 --trust $T/trust.toml", needs=("hashed",))
     stage.run(f"reckon audit {ADDRESS} --trust $T/trust.toml | tail -n 3", needs=("Holds.",))
     stage.run("reckon audit ./release --trust $T/trust.toml | tail -n 3", needs=("Holds.",))
 
 
 def _tamper(stage: Rehearsal) -> None:
-    print("# One bit of the weights is flipped; then the same audit again.", flush=True)
-    stage.run(
-        r"""python -c "f = open('release/model-00001-of-00002.safetensors', 'r+b'); f.seek(-9, 2); """
-        r"""b = f.read(1); f.seek(-9, 2); f.write(bytes([b[0] ^ 1]))" """.rstrip()
+    print(
+        "# One bit of the weights is flipped, first here and then on the hub's disk; the same audit again.", flush=True
     )
+    stage.run(FLIP.format(place="release/model-00001-of-00002.safetensors"))
     needs = (f"contradicted  {RELEASE}@{VERSION}+files", "model-00001-of-00002.safetensors has other bytes")
     stage.run(f"reckon audit ./release --trust $T/trust.toml | grep -E {BAD_LINES}", status=1, needs=needs)
+    digest = hashlib.sha256((stage.scratch / "elsewhere/release/model-00002-of-00002.safetensors").read_bytes())
+    place = f"hub/objects/{digest.hexdigest()[:2]}/{digest.hexdigest()}"
+    stage.run(f"chmod u+w ../{place}; {FLIP.format(place=f'../{place}')}")
+    stage.run(f"reckon audit {ADDRESS} --trust $T/trust.toml", status=1, needs=("model-00002-of-00002.safetensors",))
+    stage.run(FLIP.format(place=f"../{place}"))
 
 
 def _take_back(stage: Rehearsal) -> None:

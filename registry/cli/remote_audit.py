@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from registry.cli import auditing, pulling
+from registry.cli import auditing, pulling, releasing
 from registry.cli.audited import edge_facts, edge_named, explanation, facts, views
 from registry.cli.render import Fields, conclude, emit, progress, talk
-from registry.core.digests import FileEntry
 from registry.core.names import Name
 from registry.core.pulling import Reference, RemoteFile
 from registry.core.release import BUNDLE
@@ -63,7 +61,7 @@ def _audit(reference: Reference, depth: str, how: Mapping[str, Any]) -> tuple[Au
         vouched = replace(vouched, wrong=pulling.inside(looked, folder, how["trust_file"]))
         if not (folder / BUNDLE).is_file():
             return vouched.alone(depth), None
-        return _lineage(vouched, folder, depth)
+        return _lineage(vouched, folder, depth, how["trust_file"])
 
 
 def _brought(asked: pulling.Asked, looked: Looked, depth: str, folder: Path) -> Vouched:
@@ -89,27 +87,22 @@ def _explains(file: RemoteFile) -> bool:
     return not file.large or file.path.startswith("provenance/")
 
 
-def _lineage(vouched: Vouched, folder: Path, depth: str) -> tuple[Audit, Evidence]:
-    """The audit of the bundle, with the released export at hand where its bytes were pulled."""
+def _lineage(vouched: Vouched, folder: Path, depth: str, trust_file: Path | None) -> tuple[Audit, Evidence]:
+    """The audit of the bundle; with all bytes here, of the folder as it would be audited anywhere."""
+    from registry.core.audit import released
     from registry.core.resolving import artifact
     from registry.workflows.audit import Depth
 
-    with ExitStack() as open_files:
-        cover, auditor = open_files.enter_context(auditing.bundle_auditor(folder / BUNDLE))
-        name = Name.parse(cover.name)
-        held = artifact(auditor.ledger, name)
-        if depth == BYTES and vouched.trouble is None:
-            view = open_files.enter_context(TemporaryDirectory(prefix="export-", dir=folder))
-            _link(folder, auditor.columns.files(held.output.digest), Path(view))
-            _, auditor = open_files.enter_context(auditing.bundle_auditor(folder / BUNDLE, weights=Path(view)))
-        found, evidence = auditor.audit(name, Depth.RECORDS)
-    return vouched.with_lineage(replace(found, depth=depth), vouched.tie(held.product_digest, held.output)), evidence
-
-
-def _link(folder: Path, entries: Iterable[FileEntry], view: Path) -> None:
-    """The files of the export alone, as its record lists them; the release has more."""
-    for entry in entries:
-        if (folder / entry.path).is_file():
-            place = view / entry.path
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.hardlink_to(folder / entry.path)
+    if depth == BYTES and vouched.trouble is None:
+        with releasing.inspected(folder, trust_file) as (looked, auditor):
+            signed = looked.trusted.signed
+            if auditor is not None and signed is not None:
+                edges = tuple(released.edges(looked.shown(auditor, signed.statement)))
+                found, evidence = auditor.audit(Name.parse(signed.statement.terms.artifact), Depth.RECORDS)
+                name = str(vouched.release.reference)
+                return replace(found, name=name, depth=depth, edges=(*edges, *found.edges)), evidence
+    with auditing.bundle_auditor(folder / BUNDLE) as (cover, reader):
+        held = artifact(reader.ledger, Name.parse(cover.name))
+        found, evidence = reader.audit(Name.parse(cover.name), Depth.RECORDS)
+    tie = vouched.tie(held.product_digest, held.output)
+    return vouched.with_lineage(replace(found, depth=depth), tie), evidence

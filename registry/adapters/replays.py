@@ -84,10 +84,11 @@ class Replay:
     def probe(self, names: Sequence[str], modules: Sequence[str]) -> tuple[Environment, Mapping[str, str]]:
         """The distributions of those names in the interpreter that will run, and where it finds ``modules``.
 
+        Without modules the interpreter is isolated: no code of the folder runs, so that it can be asked before consent.
         Raises ``OutsideFailed`` when it cannot be asked.
         """
         done = subprocess.run(
-            ["python", "-c", _PROBE],
+            ["python", *([] if modules else ["-I"]), "-c", _PROBE],
             cwd=self.root,
             env=self._environment(),
             input=json.dumps({"names": list(names), "modules": list(modules)}).encode(),
@@ -218,7 +219,7 @@ def _watched(process: subprocess.Popen[bytes], look: Callable[[int], bool]) -> b
 def _end(process: subprocess.Popen[bytes]) -> None:
     """Nothing that was started outlives this, whatever happened."""
     if process.poll() is None:
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 

@@ -137,6 +137,12 @@ def test_a_process_is_stopped_and_asked(tmp_path: Path) -> None:
     assert (ended.stopped, ended.status, ended.pid) == (True, -15, seen[0])
     (tmp_path / "train").mkdir()
     (tmp_path / "train/__init__.py").write_text("")
+    (tmp_path / "sitecustomize.py").write_text("open('ran', 'w')")
+    (tmp_path / "json.py").write_text("open('ran', 'w')")
+    assert replay.probe(["click"], [])[0].distributions
+    assert not (tmp_path / "ran").exists(), "nothing of the folder runs before consent"
+    (tmp_path / "sitecustomize.py").unlink()
+    (tmp_path / "json.py").unlink()
     told, places = replay.probe(["click", "no-such-distribution"], ["train"])
     assert [one["name"] for one in told.distributions] == ["click"]
     assert Path(places["train"]).is_relative_to(tmp_path.resolve())

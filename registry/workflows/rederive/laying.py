@@ -117,7 +117,8 @@ class Layer:
                 f"The changes to the commit are {found or 'none'} here; {recorded or 'none'} are recorded.",
                 remedy="Give the patch that the execution ran with.",
             )
-        _, places = yard.runner.probe([], [name for name in _OWN if (yard.tree.root / name).is_dir()])
+        own = [name for name in _OWN if (yard.tree.root / name).is_dir()]
+        _, places = yard.runner.probe([], own) if own else (None, {})
         strays = [name for name, place in places.items() if not Path(place).is_relative_to(yard.tree.root.resolve())]
         if strays:
             raise DoesNotHold(f"The interpreter takes {', '.join(strays)} from outside of the worktree.")

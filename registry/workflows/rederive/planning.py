@@ -102,6 +102,8 @@ class Planner:
     def plans(self, request: Request) -> tuple[Plan, ...]:
         """The plans in the order in which they are carried out: ``scratch`` begins with the first of all parents."""
         wanted = target(self.ledger, request.reference)
+        if request.keep is not None and request.keep.exists():
+            raise Refused(f"{request.keep} exists already.", remedy="Name a folder that does not.")
         if request.start != SCRATCH:
             return (self._plan(request, wanted, span(wanted, request.start, request.steps)),)
         ancestors = replace(request, start=None, steps=None, keep=None)

@@ -22,6 +22,8 @@ from registry.errors import DoesNotHold, OutsideFailed, Refused, UnknownName
 from registry.ports import Origin
 from registry.workflows.pull import Looked, Looker, Mirrorer, Pulled, Puller, Shelf, TensorPuller
 
+pytestmark = pytest.mark.slow
+
 SHARD = "model-00001-of-00002.safetensors"
 
 

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 
 import click
 
-from registry.cli import wiring
+from registry.cli import adopting, wiring
 from registry.cli.options import NameType, example, json_option
 from registry.cli.render import Mark, Tone, View, conclude, emit, progress
 from registry.cli.words import amount, count, full_option
 from registry.core.findings import Finding, Tally
 from registry.core.names import Name
+from registry.errors import Refused
 from registry.workflows.verify import bytes_ahead
 
 _MOST = 20
@@ -33,6 +34,9 @@ def command(name: Name | None, everything: bool, cache: bool, full: bool, as_jso
     """
     if (name is None) != everything:
         raise click.UsageError("Give a NAME or --all.")
+    if name is not None and adopting.shelf_with(name.stage) is not None:
+        told = f"{name.stage} is told of by others: none of its bytes are on record here."
+        raise Refused(told, remedy=f"See 'reckon audit {name.stage}'.")
     archive = wiring.root()
     ledger, tally = wiring.ledger(archive), Tally()
     with progress("Verifying", bytes_ahead(ledger, name), in_bytes=True) as advance:

@@ -120,6 +120,7 @@ def test_the_ladder_tells_how_the_rungs_are_said_to_have_ended(adopted: Path, re
         (["adopt", "odd.json", "--as", "../x"], "not a name"),
         (["tree", "marin/heroes"], "marin/hero"),
         (["show", "marin/hero@step-58014"], "are claims"),
+        (["verify", "marin/hero"], "reckon audit marin/hero"),
     ],
 )
 def test_what_cannot_be_adopted_or_found_is_refused(adopted: Path, reckon, arguments: list[str], said: str) -> None:

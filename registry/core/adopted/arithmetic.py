@@ -20,7 +20,7 @@ from registry.core.ladder import Rung, Shape, derive
 from registry.errors import Refused
 
 SHAPE: Final = ("hidden", "layers", "kv_heads", "batch_sequences")
-BY_SHAPE: Final = "the ladder's arithmetic, from the shape"
+BY_SHAPE: Final = "the ladder's arithmetic"
 BY_FAMILY: Final = "the family that this project's ladder arithmetic uses"
 BY_RACKS: Final = "racks times the devices of the expert axis"
 BY_STEPS: Final = "the last step times the tokens of a step"

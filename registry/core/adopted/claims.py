@@ -118,8 +118,8 @@ def sides(group: Sequence[Said]) -> str:
     """A group in words: its values, each with who says so."""
     by_value: dict[str, list[str]] = {}
     for one in group:
-        by_value.setdefault(one.text, []).append(f"{one.label}, {one.note}" if one.note else one.label)
-    return "; ".join(f"{value} ({' and '.join(dict.fromkeys(who))})" for value, who in by_value.items())
+        by_value.setdefault(one.text, []).append(f"{one.label}: {one.note}" if one.note else one.label)
+    return "; ".join(f"{value} ({', '.join(dict.fromkeys(who))})" for value, who in by_value.items())
 
 
 def plain(text: str, longest: int = LONGEST) -> str:

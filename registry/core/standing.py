@@ -59,7 +59,7 @@ def standing(witnesses: Sequence[Execution], attempts: Mapping[str, Execution]) 
     ranges = [covered(one, attempts) for one in witnesses]
     known = [steps for steps in ranges if steps is not None]
     hosts = tuple(sorted({str(one.host.get("name")) for one in (*witnesses, *exact)}))
-    seen = [*known, *(mark.steps for _, mark in windows if mark.agrees and mark.steps is not None)]
+    seen = [*known, *_within(known, [mark.steps for _, mark in windows if mark.agrees and mark.steps is not None])]
     replayed, total = (None, None) if not known or len(known) < len(ranges) else _twice(seen)
     again = len(witnesses) > 1 if replayed is None else replayed > 0
     best = Tier.CUSTODY if not again else Tier.SAME_SETUP if len(hosts) == 1 else Tier.OTHER_HOST
@@ -79,6 +79,12 @@ def _windows(witnesses: Sequence[Execution], attempts: Mapping[str, Execution]) 
     products: set[Digest | None] = {one.product for one in witnesses}
     marked = ((one, mark_of(one)) for one in attempts.values() if one.product is None)
     return [(one, mark) for one, mark in marked if mark is not None and mark.product in products]
+
+
+def _within(known: Sequence[range], windows: Sequence[range]) -> list[range]:
+    """Windows as far as they lie in what is known: a mark cannot add steps to a run."""
+    first, last = min((one.start for one in known), default=0), max((one.stop for one in known), default=0)
+    return [range(max(one.start, first), max(first, min(one.stop, last))) for one in windows]
 
 
 def _approximate(marks: Iterable[Mark]) -> tuple[Tier, str | None]:

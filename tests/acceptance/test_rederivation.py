@@ -69,11 +69,9 @@ def test_from_scratch_and_from_its_parent_bit_for_bit(archive, again, reckon):
     assert status == 0
     assert [(one["name"], one["tier"]) for one in told["rederived"]] == [("haul/1", "T1"), ("haul/2", "T1")]
     assert archive.untouched() == before
-    status, told = again("haul/2")
-    assert (status, told["rederived"][0]["verdict"]) == (0, "agrees")
     assert again("rope")[0] == 0
     states = {one["stage"]: one for one in json.loads(reckon("status", "--json").stdout)["stages"]}
-    assert states["haul/2"]["standing"]["witnesses"] == 3
+    assert (states["haul/2"]["standing"]["witnesses"], states["haul/2"]["standing"]["replayed_steps"]) == (2, 5)
     assert states["rope"]["standing"]["tier"] == "T1"
     assert all(one["sound"] for one in states.values())
     assert reckon("verify", "--all").status == 0
@@ -82,13 +80,13 @@ def test_from_scratch_and_from_its_parent_bit_for_bit(archive, again, reckon):
 
 def test_another_nproc_is_a_mismatch_that_is_named(archive, again, reckon, tmp_path):
     kept = tmp_path / "kept"
+    assert again("haul/1", "--env", "NPROC=3", "--tolerance", "0.000001")[0] == 1
     status, told = again("haul/1", "--env", "NPROC=3", "--tolerance", "0.01", "--keep", str(kept))
     [one] = told["rederived"]
     assert (status, one["tier"], one["verdict"]) == (0, "T3", "setup-mismatch")
     assert one["mark"]["changes"] == {"determinism.nproc": ["2", "3"]}
     assert one["mark"]["difference"]["first_step"] == 4
     assert one["mark"]["difference"]["first_tensor"] == "model/drum"
-    assert again("haul/1", "--env", "NPROC=3")[0] == 1
     assert again("haul/1", "--set", "determinism.nproc=3", "--noise", "0.01")[1]["rederived"][0]["tier"] == "T4"
     [state] = [one for one in json.loads(reckon("status", "--json").stdout)["stages"] if one["stage"] == "haul/1"]
     assert (state["sound"], state["standing"]["tier"], state["standing"]["within"]) == (True, "T3", "0.01")

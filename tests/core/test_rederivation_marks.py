@@ -78,6 +78,11 @@ def test_windows_count_for_their_steps() -> None:
     assert told(window(MARK, host={"name": "roadstead"})) == ("T2 15/40 steps", 15)
 
 
+def test_a_mark_cannot_add_steps_to_a_run() -> None:
+    assert told(window(replace(MARK, first_step=30, last_step=10**12))) == ("T1 10/40 steps", 10)
+    assert told(window(replace(MARK, first_step=50, last_step=60))) == ("T0", 0)
+
+
 def test_only_agreeing_windows_of_this_product_count() -> None:
     assert told(window(replace(MARK, verdict=Verdict.CONTRADICTS))) == ("T0", 0)
     assert told(window(replace(MARK, product=sha256(b"another")))) == ("T0", 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,6 @@ from registry.core.digests import Digest
 from registry.errors import Refused
 
 if TYPE_CHECKING:
-    from registry.core.publickeys import PublicKey
     from registry.core.trust import TrustedKey
 
 _TONES = {"valid": Tone.GOOD, "revoked": Tone.BAD, "ended": Tone.DOUBT, "not yet valid": Tone.DOUBT}
@@ -80,15 +79,17 @@ def list_(trust_file: Path | None, as_json: bool) -> None:
 @click.option("--attests", multiple=True, metavar="GLOB", help="Names that it may attest; may be given again.")
 @click.option("--valid-from", metavar="DAY", type=click.DateTime(["%Y-%m-%d"]), help="What it signs counts from then.")
 @click.option("--end", metavar="DAY", type=click.DateTime(["%Y-%m-%d"]), help="What it signs from then on does not.")
+@trusting.passphrase_option
 @trusting.trust_option
 @json_option
-def show(key: str, trust_file: Path | None, as_json: bool, **settings: Any) -> None:
-    """Show a public key: of a file, or of the trust policy by the first digits of its id.
+def show(key: str, passphrase_file: Path | None, trust_file: Path | None, as_json: bool, **settings: Any) -> None:
+    """Show a public key: of a file, of a token (a pkcs11: URI), or of the trust policy by the first digits of its id.
 
     With --who, print the entry that says in trust.toml what the key may sign.
     """
-    public = _public(key, trust_file)
-    text = _entry(public, settings) if any(settings.values()) else public.pem
+    in_token = key.startswith("pkcs11:")
+    public = trusting.signing_key(key, passphrase_file).public_key if in_token else trusting.known_key(key, trust_file)
+    text = trusting.policy_entry(public, settings) if any(settings.values()) else public.pem
     facts = {"id": public.id, "hint": public.hint, "pem": public.pem, "entry": text if settings["who"] else None}
     emit(facts, *text.splitlines(), as_json=as_json)
 
@@ -127,31 +128,6 @@ def _passphrase(file: Path | None, without: bool) -> str | None:
     if not sys.stdin.isatty():
         raise Refused("The new key needs a passphrase.", remedy="Give --passphrase-file, or --no-passphrase.")
     return str(click.prompt("Passphrase", hide_input=True, confirmation_prompt=True, err=True))
-
-
-def _public(key: str, trust_file: Path | None) -> PublicKey:
-    from registry.core.trust import TrustPolicy
-    from registry.core.trustedit import find
-
-    if Path(key).exists():
-        return trusting.read_public(Path(key))
-    policy = trusting.policy(trust_file) or TrustPolicy(keys={})
-    return policy.keys[find(policy, key)].public_key
-
-
-def _entry(public: PublicKey, settings: Mapping[str, Any]) -> str:
-    from registry.core.trust import TrustedKey
-    from registry.core.trustedit import entry
-
-    if not settings["who"] or not (settings["releases"] or settings["attests"]):
-        raise click.UsageError("An entry for trust.toml needs --who, and --releases or --attests.")
-    valid_from, end = (
-        settings[name] and f"{settings[name]:%Y-%m-%d}T00:00:00.000000Z" for name in ("valid_from", "end")
-    )
-    given = {name: settings[name] for name in ("who", "releases", "attests")}
-    return entry(
-        TrustedKey(public_key=public, valid_from=valid_from, end=end, revoked=None, keeps=frozenset(), **given)
-    )
 
 
 def _facts(key: TrustedKey, now: str) -> dict[str, object]:

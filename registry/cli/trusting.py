@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from registry.core.statement import Statement
     from registry.core.trust import TrustPolicy
     from registry.workflows.attest import Attestor
-    from registry.workflows.trusted import Expected, TrustChecker, Trusted
+    from registry.workflows.trusted import TrustChecker
 
 POLICY: Final = "trust.toml"
 LARGEST_SECRET: Final = 4096
@@ -103,17 +102,6 @@ def checker(trust_file: Path | None = None) -> TrustChecker:
     return TrustChecker(verify=verify, policy=policy(trust_file))
 
 
-def check_folder(folder: Path, how: TrustChecker, expected: Expected | None = None) -> Trusted:
-    """Check a release in a folder, or in a snapshot of the Hub's client: signatures, and every byte, on all cores."""
-    from registry.adapters.hashing import ReleaseFolder
-    from registry.cli.render import progress
-
-    found = ReleaseFolder(root=folder)
-    with progress("Hashing", found.size_bytes, in_bytes=True) as advance:
-        entries = replace(found, advance=advance).entries()
-    return how.check(entries, found.read, expected)
-
-
 def attestor(archive: Path, trust_file: Path | None = None) -> Attestor:
     """The workflow that drafts and keeps attestations."""
     from registry.cli import wiring
@@ -163,6 +151,29 @@ def read_public(file: Path) -> PublicKey:
     from registry.adapters.signing import read_public as read
 
     return read(file)
+
+
+def known_key(key: str, trust_file: Path | None) -> PublicKey:
+    """The public key in the file ``key``, else the one of the policy whose id begins so. Raises ``UnknownName``."""
+    from registry.core.trust import TrustPolicy
+    from registry.core.trustedit import find
+
+    if Path(key).exists():
+        return read_public(Path(key))
+    found = policy(trust_file) or TrustPolicy(keys={})
+    return found.keys[find(found, key)].public_key
+
+
+def policy_entry(public: PublicKey, settings: Mapping[str, Any]) -> str:
+    """The entry for a policy that the options ``who``, ``releases``, ``attests``, ``valid_from`` and ``end`` give."""
+    from registry.core.trust import TrustedKey
+    from registry.core.trustedit import entry
+
+    if not settings["who"] or not (settings["releases"] or settings["attests"]):
+        raise click.UsageError("An entry for trust.toml needs --who, and --releases or --attests.")
+    times = {name: settings[name] and f"{settings[name]:%Y-%m-%d}T00:00:00.000000Z" for name in ("valid_from", "end")}
+    given = {name: settings[name] for name in ("who", "releases", "attests")}
+    return entry(TrustedKey(public_key=public, revoked=None, keeps=frozenset(), **times, **given))
 
 
 def secret(file: Path | None, prompt: str) -> Callable[[], str]:

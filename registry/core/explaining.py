@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from registry.core import account, canonical, card, crate, provenance, trajectory
 from registry.core.account import Account
@@ -22,7 +22,9 @@ from registry.core.publications import Publications, Subject
 from registry.core.release import CARD, CHECKPOINTS, CRATE, CURVE, STAGES, UNSTATED, Terms
 
 WriteCard: TypeAlias = Callable[[Mapping[str, object], str], bytes]
-PLACES = (CARD, CHECKPOINTS, CURVE)
+# The number of the form in which these files are written; one more when the same evidence would give other bytes.
+FORM: Final = 1
+PLACES: Final = (CARD, CHECKPOINTS, CURVE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

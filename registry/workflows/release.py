@@ -21,7 +21,7 @@ from registry.core.canonical import Json
 from registry.core.card import Template
 from registry.core.codec import record_bytes
 from registry.core.digests import Digest, FileEntry, tree_digest
-from registry.core.explaining import Evident, Explainer, WriteCard
+from registry.core.explaining import FORM, Evident, Explainer, WriteCard
 from registry.core.export import Export
 from registry.core.ledger import Ledger
 from registry.core.names import Name
@@ -256,7 +256,7 @@ class _Making:
         self.folder.write(TEMPLATE, template)
         with self.folder.bundle(Name.parse(held.output.name)) as evident:
             self._explain(evident, loading, seal)
-        statement = ReleaseStatement(terms=self.terms, files=self._stated())
+        statement = ReleaseStatement(terms=self.terms, files=self._stated(), extra={"form": FORM})
         self.folder.write(STATEMENT, seal.envelope(statement.payload))
         return statement
 

@@ -15,7 +15,7 @@ from registry.core.canonical import Json
 from registry.core.card import Template
 from registry.core.digests import Digest, FileEntry
 from registry.core.dsse import Envelope
-from registry.core.explaining import PLACES, Evident, Explainer, WriteCard
+from registry.core.explaining import FORM, PLACES, Evident, Explainer, WriteCard
 from registry.core.export import FILE, Export
 from registry.core.findings import Finding, Trouble
 from registry.core.records import Output
@@ -46,8 +46,13 @@ class Inspector:
     read_template: Callable[[bytes], Template]
     write_card: WriteCard
 
-    def drifted(self, entries: Sequence[FileEntry]) -> tuple[Finding, ...]:
-        """What is wrong with the files that are made from records. ``entries`` are all files of the folder."""
+    def drifted(self, entries: Sequence[FileEntry]) -> tuple[Finding, ...] | None:
+        """What is wrong with the files that are made from records. ``entries`` are all files of the folder.
+
+        None where they are written in another form than this version of reckon would write.
+        """
+        if self.statement.extra.get("form") != FORM:
+            return None
         try:
             return tuple(self._drifted(self._explainer(), entries))
         except ReckonError as error:

@@ -24,7 +24,8 @@ class Shown:
 
     ``says`` is who answers for it, ``vouched`` what is wrong with signatures and files, ``hashed`` how many files were
     hashed. ``exported``, ``drifted`` and ``unmapped`` are what is wrong with the export in it, with the files that are
-    made from records, and with its tensors beside the checkpoint's; ``mapped`` says that these were compared.
+    made from records (None where they have another form), and with its tensors beside the checkpoint's; ``mapped`` says
+    that these were compared.
     """
 
     statement: ReleaseStatement
@@ -32,7 +33,7 @@ class Shown:
     vouched: tuple[Finding, ...]
     hashed: int
     exported: tuple[Finding, ...]
-    drifted: tuple[Finding, ...]
+    drifted: tuple[Finding, ...] | None
     unmapped: tuple[Finding, ...]
     mapped: bool
 
@@ -57,7 +58,9 @@ def edges(shown: Shown) -> Iterator[Edge]:
     place = Place(shown.holder, Kind.PARENT, str(terms.weights.checkpoint))
     yield place.edge(*((State.VERIFIED, told) if shown.mapped else (State.CLAIMED, claimed)), shown.unmapped)
     told = "card, curve, checkpoints, provenance and crate say what the records say"
-    yield Place(shown.holder, Kind.CARD).edge(State.VERIFIED, told, shown.drifted)
+    claimed = "written in another form than this version of reckon writes, so that it could not be made again"
+    state = (State.CLAIMED, claimed) if shown.drifted is None else (State.VERIFIED, told)
+    yield Place(shown.holder, Kind.CARD).edge(*state, shown.drifted or ())
 
 
 def steps(edge: Edge, statement: ReleaseStatement) -> tuple[Step, ...]:

@@ -77,7 +77,8 @@ def parse_configuration(found: Mapping[str, Any]) -> tuple[GrugConfig, int]:
         raise MalformedRecord("config.json lacks fields of the model, or has unknown ones.")
     values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in inner.items()}
     for field in fields(GrugConfig):
-        if not _FITS[str(field.type)](values[field.name]):
+        declared = field.type if isinstance(field.type, str) else field.type.__name__
+        if not _FITS[declared](values[field.name]):
             raise MalformedRecord(f"config.json says {field.name} is {str(inner[field.name])[:40]!r}.")
     return GrugLmConfig(**values), vocabulary
 

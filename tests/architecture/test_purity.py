@@ -17,7 +17,7 @@ IMPURE_MODULES = {
     "shutil", "signal", "socket", "subprocess", "tempfile", "time", "urllib", "urllib.request", "uuid",
 }  # fmt: skip
 IMPURE_CALLS = {"open", "print", "input", "now", "today", "utcnow"}
-INNER = ("core", "workflows", "errors.py", "ports.py")
+INNER = ("core", "workflows", "errors.py", "ports")
 
 
 def imported(node: ast.AST) -> list[str]:

@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-SUITES = ("hashing", "roots", "recording", "asking", "verifying")
+SUITES = ("hashing", "roots", "recording", "asking", "verifying", "pulling")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -76,20 +75,24 @@ def tensors(seed: int = 0) -> dict[str, np.ndarray]:
     return {name: random.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
 
 
+def write_weights(folder: Path) -> None:
+    """Two shards with an index."""
+    write_shards(folder, tensors(), files=2)
+
+
 def signed_release(
     root: Path,
     *,
     repository: str = "lab/pocket",
     version: str = "1.0.0",
-    weights: Mapping[str, np.ndarray] | None = None,
+    weights: Callable[[Path], object] = write_weights,
+    checkpoint: Path | None = None,
 ) -> SignedRelease:
-    """Make a release and a checkpoint below ``root``."""
+    """Make a release below ``root``, whose weights ``weights`` writes, and a checkpoint unless one is given."""
     root.mkdir(parents=True, exist_ok=True)
-    folder, checkpoint = root / "release", root / "checkpoint"
-    write_shards(folder, tensors() if weights is None else weights, files=2)
-    checkpoint.mkdir()
-    write_safetensors(checkpoint / "state.safetensors", {f"model/{name}": one for name, one in tensors(1).items()})
-    (checkpoint / "checkpoint.json").write_bytes(canonical.encode({"completed_steps": 7, "schema": 1}))
+    folder = root / "release"
+    weights(folder)
+    checkpoint = checkpoint or _checkpoint(root / "checkpoint")
     roots = [tensor_root(read_leaves(place)) for place in (folder, checkpoint)]
     (folder / "config.json").write_text('{"model_type": "small"}\n')
     (folder / "README.md").write_text("---\nlicense: apache-2.0\n---\n# Pocket\n")
@@ -118,6 +121,13 @@ def signed_release(
     return SignedRelease(folder=folder, checkpoint=checkpoint, key=key, statement=statement)
 
 
+def _checkpoint(folder: Path) -> Path:
+    folder.mkdir()
+    write_safetensors(folder / "state.safetensors", {f"model/{name}": one for name, one in tensors(1).items()})
+    (folder / "checkpoint.json").write_bytes(canonical.encode({"completed_steps": 7, "schema": 1}))
+    return folder
+
+
 def _kept(checkpoint: Path, root: Digest) -> bytes:
     entry = {
         "branch": str(CheckpointBranch.of(CHECKPOINT, TOKENS)),
@@ -139,8 +149,3 @@ def _tables(*places: Path) -> dict[str, bytes]:
         roots = [store.put_leaves(read_leaves(place)) for place in places]
         names = [f"tensors/{root.hex}.parquet" for root in roots]
         return {f"manifests/{name}": (Path(scratch) / name).read_bytes() for name in names}
-
-
-def weight_map(folder: Path) -> dict[str, str]:
-    """Which file of a release holds which tensor."""
-    return json.loads((folder / "model.safetensors.index.json").read_bytes())["weight_map"]

@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 REPOSITORY = "lab/pocket-moe"
@@ -28,6 +29,16 @@ BAD_LINES = "'^contradicted|^Does not hold'"
 
 class Failed(Exception):
     """A command ended otherwise than a rehearsal that goes well."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Export:
+    """What is released: of which checkpoint, a small tensor of it, and the first and the last file of weights."""
+
+    checkpoint: str
+    tensor: str
+    first: str
+    last: str
 
 
 class Rehearsal:
@@ -98,7 +109,7 @@ class Rehearsal:
 
 def rehearse(stage: Rehearsal) -> None:
     """The whole of it. Raises ``Failed`` at the first thing that goes otherwise."""
-    scratch, checkpoint = stage.scratch, _checkpoint(stage.archive)
+    scratch, export = stage.scratch, _export(stage.archive)
     print("$ T=$(mktemp -d)", flush=True)
     stage.run("git clone -q . $T/lab && cp -a artifacts manifests $T/lab/")
     stage.go(scratch / "lab")
@@ -107,11 +118,11 @@ def rehearse(stage: Rehearsal) -> None:
     stage.run("reckon keys show $T/release.pem.pub --who Rehearsal --releases 'pocket-*' >> $T/trust.toml")
     with stage.hub() as address:
         stage.let(HF_ENDPOINT=address, HF_TOKEN_PATH=str(scratch / "hub/tokens/write"))
-        _publish(stage, checkpoint)
+        _publish(stage, export.checkpoint)
         (scratch / "elsewhere").mkdir()
         stage.go(scratch / "elsewhere")
-        _pull(stage)
-        _tamper(stage)
+        _pull(stage, export)
+        _tamper(stage, export)
         _take_back(stage)
 
 
@@ -124,25 +135,26 @@ def _publish(stage: Rehearsal, checkpoint: str) -> None:
     stage.run(f"reckon release push {RELEASE}@{VERSION} {REPOSITORY}", needs=("Published",))
 
 
-def _pull(stage: Rehearsal) -> None:
-    stage.run(f"reckon pull {ADDRESS} --tensor model.norm.weight -o norm --trust $T/trust.toml", needs=("Rehearsal",))
+def _pull(stage: Rehearsal, export: Export) -> None:
+    stage.run(f"reckon pull {ADDRESS} --tensor {export.tensor} -o tensor --trust $T/trust.toml", needs=("Rehearsal",))
     stage.run(f"reckon pull {ADDRESS} -o release --trust $T/trust.toml", needs=("Every byte was hashed",))
-    stage.run(f"reckon pull {ADDRESS} --checkpoint step-450 -o step-450 --trust $T/trust.toml", needs=("hashed",))
+    step = export.checkpoint.partition("@")[2]
+    stage.run(f"reckon pull {ADDRESS} --checkpoint {step} -o {step} --trust $T/trust.toml", needs=("hashed",))
     stage.run(f"reckon audit {ADDRESS} --trust $T/trust.toml | tail -n 3", needs=("Holds.",))
     stage.run("reckon audit ./release --trust $T/trust.toml | tail -n 3", needs=("Holds.",))
 
 
-def _tamper(stage: Rehearsal) -> None:
+def _tamper(stage: Rehearsal, export: Export) -> None:
     print(
         "# One bit of the weights is flipped, first here and then on the hub's disk; the same audit again.", flush=True
     )
-    stage.run(FLIP.format(place="release/model-00001-of-00002.safetensors"))
-    needs = (f"contradicted  {RELEASE}@{VERSION}+files", "model-00001-of-00002.safetensors has other bytes")
+    stage.run(FLIP.format(place=f"release/{export.first}"))
+    needs = (f"contradicted  {RELEASE}@{VERSION}+files", f"{export.first} has other bytes")
     stage.run(f"reckon audit ./release --trust $T/trust.toml | grep -E {BAD_LINES}", status=1, needs=needs)
-    digest = hashlib.sha256((stage.scratch / "elsewhere/release/model-00002-of-00002.safetensors").read_bytes())
+    digest = hashlib.sha256((stage.scratch / "lab/artifacts/export" / export.last).read_bytes())
     place = f"hub/objects/{digest.hexdigest()[:2]}/{digest.hexdigest()}"
     stage.run(f"chmod u+w ../{place}; {FLIP.format(place=f'../{place}')}")
-    stage.run(f"reckon audit {ADDRESS} --trust $T/trust.toml", status=1, needs=("model-00002-of-00002.safetensors",))
+    stage.run(f"reckon audit {ADDRESS} --trust $T/trust.toml", status=1, needs=(export.last,))
     stage.run(FLIP.format(place=f"../{place}"))
 
 
@@ -154,13 +166,19 @@ def _take_back(stage: Rehearsal) -> None:
     stage.run(f"reckon pull {ADDRESS} config.json -o again --trust $T/trust.toml", needs=("was yanked",))
 
 
-def _checkpoint(archive: Path) -> str:
-    """The checkpoint that the export here was made from. Raises ``Failed`` without one."""
+def _export(archive: Path) -> Export:
+    """What lies in the export here. Raises ``Failed`` without one."""
+    folder = archive / "artifacts/export"
     try:
-        told = json.loads((archive / "artifacts/export/export.json").read_bytes())
+        told = json.loads((folder / "export.json").read_bytes())
     except FileNotFoundError:
         raise Failed("There is no export here. Run 'make repro' first.") from None
-    return str(told["checkpoint"]["name"])
+    files = sorted(told["weights"])
+    with (folder / files[0]).open("rb") as weights:
+        header = json.loads(weights.read(int.from_bytes(weights.read(8), "little")))
+    header.pop("__metadata__", None)
+    smallest = min(header, key=lambda name: (header[name]["data_offsets"][1] - header[name]["data_offsets"][0], name))
+    return Export(checkpoint=told["checkpoint"]["name"], tensor=smallest, first=files[0], last=files[-1])
 
 
 def main() -> int:

@@ -92,10 +92,17 @@ def show(shelf: Shelf, name: Name, *, full: bool, as_json: bool) -> None:
     )
 
 
+def ended(shelf: Shelf) -> Mapping[str, Mapping[str, str]]:
+    """How the rungs of the published ladder are told to have ended, for JSON."""
+    return {
+        one.name: {"ended": one.ended.value, "steps": steps(one), "final_loss": one.text("final_loss")}
+        for one in _rungs(shelf)
+    }
+
+
 def ends(shelf: Shelf) -> Iterator[View]:
     """How the rungs of the published ladder are told to have ended."""
-    rungs = [one for one in shelf.things.values() if any(one.bound(Bond.FAMILY))]
-    ordered = sorted(rungs, key=lambda one: one.whole("hidden") or 0)
+    ordered = _rungs(shelf)
     rows: list[Sequence[Cell]] = [
         (one.name, one.ended.value, steps(one), one.text("final_loss"), _note(one)) for one in ordered
     ]
@@ -105,6 +112,11 @@ def ends(shelf: Shelf) -> Iterator[View]:
 
 
 _CLAIMED = Mark("Claimed: told by others, no witness here.", Tone.DOUBT)
+
+
+def _rungs(shelf: Shelf) -> Sequence[Thing]:
+    rungs = [one for one in shelf.things.values() if any(one.bound(Bond.FAMILY))]
+    return sorted(rungs, key=lambda one: one.whole("hidden") or 0)
 
 
 def _note(thing: Thing) -> str:

@@ -102,6 +102,8 @@ def _facts(
     derived = {name: rung.to_json() for name, rung in rungs.items()}
     facts: dict[str, Json] = {"family": family.name, "derived": derived}
     if figures:
+        foreign = adopting.shelf_with(published.FAMILY.name)
+        facts |= {"adopted": adopted.ended(foreign)} if foreign is not None else {}
         plain = {name: dict(row) for name, row in figures.items()}
         facts |= {"published": plain, "equal": equal, "sources": dict(published.SOURCES)}
     return facts

@@ -11,7 +11,7 @@ from support.foreign import FACTS, against, audited, changed, document, missing,
 
 from registry.core.adopted.by_hand import steps
 from registry.core.adopted.document import read_document
-from registry.core.adopted.drawing import Limb, draw
+from registry.core.adopted.drawing import DEEPEST, Limb, draw
 from registry.core.adopted.judging import audit
 from registry.core.adopted.remaking import reasons
 from registry.core.audit.edges import State
@@ -249,4 +249,36 @@ def test_a_document_that_is_not_one_is_refused(change: Callable[[dict[str, Any]]
     told = document()
     change(told)
     with pytest.raises(Refused):
+        shelf_of(told)
+
+
+def test_a_chain_without_end_is_cut_and_says_so() -> None:
+    told = document()
+    told["things"] = [
+        {
+            "name": f"x/s{n}",
+            "role": "segment",
+            "ended": "unknown",
+            "claims": {"code": {"first_step": n}},
+            "links": [{"bond": "parent", "name": f"x/s{n - 1}", "step": n, "source": "code"}] if n else [],
+        }
+        for n in range(600)
+    ]
+    shelf = shelf_of(told)
+    drawn = lines(draw(shelf.things["x/s599"], shelf))
+    assert len(drawn) == DEEPEST + 1
+    assert drawn[-1].note.endswith("deeper")
+    assert len(audit(shelf.things["x/s599"], shelf).edges) > 600
+
+
+def test_a_family_leads_to_its_members() -> None:
+    shelf = shelf_of(document())
+    assert against(audit(shelf.things["marin"], shelf)) == CONTRADICTED
+    assert {limb.name for limb in draw(shelf.things["marin"], shelf).limbs} >= {HERO, "marin/rung/d768"}
+
+
+def test_more_values_of_one_quantity_than_anybody_tells_are_refused() -> None:
+    told = document()
+    told["things"][0]["claims"]["code"]["seed"] = [str(n) for n in range(200)]
+    with pytest.raises(MalformedRecord, match="seed"):
         shelf_of(told)

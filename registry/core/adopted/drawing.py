@@ -17,7 +17,7 @@ from registry.core.adopted.shelf import Shelf, Thing
 from registry.core.audit.edges import State
 
 DEEPEST = 200
-ABOVE = "above"
+ABOVE, DEEPER = "above", "deeper"
 _SHORT = 10
 
 
@@ -48,12 +48,13 @@ class _Pen:
         again = thing.name in self._drawn
         self._drawn.add(thing.name)
         self._depth += 1
-        ends = again or self._depth > DEEPEST
-        beyond = () if ends else tuple(self._limbs(thing))
+        deep = self._depth > DEEPEST
+        beyond = () if again or deep else tuple(self._limbs(thing))
         self._depth -= 1
         state, note = self._known(link, thing, holder)
-        if again and next(self._next(thing), None) is not None:
-            note = f"{note}; {ABOVE}" if note else ABOVE
+        if (again or deep) and next(self._next(thing), None) is not None:
+            cut = ABOVE if again else DEEPER
+            note = f"{note}; {cut}" if note else cut
         return Limb(
             bond="" if link is None else link.bond.value,
             name=thing.name if link is None else link.target,
@@ -64,6 +65,8 @@ class _Pen:
         )
 
     def _limbs(self, thing: Thing) -> Iterator[Limb]:
+        for member in self._shelf.members(thing):
+            yield self.limb(None, member, thing)
         for link in self._next(thing):
             other = self._shelf.things.get(link.name)
             if other is not None:

@@ -7,6 +7,7 @@ older ones stay. Refuses unknown schemas, claims and links whose source is not n
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -23,6 +24,7 @@ from registry.errors import MalformedRecord
 
 CLAIMED: Final = "claimed"
 MOST: Final = 20_000
+MOST_VALUES: Final = 100
 
 
 class Role(StrEnum):
@@ -155,6 +157,9 @@ class Adopted:
         _stage(self.name)
         if len(self.claims) > MOST or len(self.links) > MOST:
             raise MalformedRecord(f"A foreign record has at most {MOST} claims and links.")
+        crowded = [name for name, count in Counter(one.quantity for one in self.claims).items() if count > MOST_VALUES]
+        if crowded:
+            raise MalformedRecord(f"{self.name} has more than {MOST_VALUES} values of {crowded[0]}.")
         for key, text in self.sources.items():
             plain(key)
             if not isinstance(text, str) or not plain(text).strip():

@@ -5,6 +5,7 @@ Pure: it is built from bytes that somebody else read. A record that cannot be re
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Self
@@ -99,12 +100,23 @@ class Shelf:
         """The thing of that name and those below it, by name."""
         return tuple(one for key, one in self.things.items() if key == name or key.startswith(f"{name}/"))
 
+    def members(self, family: Thing) -> tuple[Thing, ...]:
+        """The things that say they are of a family."""
+        if family.role is not Role.FAMILY:
+            return ()
+        return tuple(
+            one for one in self.things.values() if any(link.name == family.name for link in one.bound(Bond.FAMILY))
+        )
+
     def reach(self, start: Thing) -> tuple[Thing, ...]:
-        """The thing and all that its links lead to, nearest first. What is told of nowhere is left out."""
-        found = {start.name: start}
-        queue = [start]
+        """The thing and all that its links lead to, nearest first; of a family its members too.
+
+        What is told of nowhere is left out.
+        """
+        queue = deque((start, *self.members(start)))
+        found = {one.name: one for one in queue}
         while queue:
-            for link in queue.pop(0).links:
+            for link in queue.popleft().links:
                 other = self.things.get(link.name)
                 if other is not None and other.name not in found:
                     found[other.name] = other

@@ -34,7 +34,11 @@ def list_(as_json: bool) -> None:
         for one in told.records
     ]
     table = Table(columns=("release", "repository", "checkpoint", "digest", "built"), rows=rows)
-    emit({"releases": told.records}, table if rows else "No release is on record.", as_json=as_json)
+    emit(
+        {"releases": [one.to_json() for one in told.records]},
+        table if rows else "No release is on record.",
+        as_json=as_json,
+    )
 
 
 @click.command(epilog=example("reckon release show pocket-moe", "reckon release show pocket-moe@1.0.0"))

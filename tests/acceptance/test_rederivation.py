@@ -75,6 +75,8 @@ def test_from_scratch_and_from_its_parent_bit_for_bit(archive, again, reckon):
     assert states["rope"]["standing"]["tier"] == "T1"
     assert all(one["sound"] for one in states.values())
     assert reckon("verify", "--all").status == 0
+    assert reckon("audit", "haul/2", "--explain", "haul/2+hypothesis").status == 0
+    assert reckon("audit", "haul/2", "--explain", "haul/2+steps").status == 0
     assert not list(Path(os.environ["TMPDIR"]).iterdir()), "nothing is left behind"
 
 

@@ -22,6 +22,7 @@ PARAMS = {
         "1": {"parent": None, "after": "artifacts/rope/rope.txt", "last": 9, "pace": 0},
         "2": {"parent": "haul/1@step-9", "after": "artifacts/haul/1", "last": 14, "pace": 0},
     },
+    "hypotheses": {"haul/2": {"hypothesis": "it comes up"}},
 }
 DVC = {
     "stages": {
@@ -82,7 +83,7 @@ class Hauled:
     def run(self, stage: str) -> None:
         """Run and record a stage, as DVC would."""
         recorder = wiring.recorder(self.root)
-        recorder.begin(stage, None)
+        recorder.begin(stage, wiring.hypothesis(self.root, stage))
         subprocess.run([sys.executable, "-m", "train.windlass", stage], cwd=self.root, check=True)
         recorder.record(stage, 0, self.ledger)
 

@@ -44,7 +44,7 @@ def replay(yard: Yard, plan: Plan, changed: dict[str, Json], advance: Advance) -
     stage = plan.target.stage
     for path in yard.workshop.spec(stage).outputs:
         yard.tree.clear(path)
-    opening = yard.recording.begin(stage, None)
+    opening = yard.recording.begin(stage, plan.target.execution.hypothesis)
     ended = yard.runner.run(plan.target.recipe.command, _looker(yard, plan, advance))
     own = yard.watch(stage).transcript()
     whole = plan.span.whole and ended.status == 0

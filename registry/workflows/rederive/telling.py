@@ -3,23 +3,28 @@
 A whole replay that agrees is complete, with the recorded product: a witness. One that contradicts is complete, with the
 product that it gave: two products of one recipe are reported and never overwritten. A mismatch has failed to give the
 recorded product, and a window was interrupted on purpose; neither has a product, so neither is taken for the stage's
-newest. Trackers are not told: their files vanish with the worktree.
+newest. Trackers are not told: their files vanish with the worktree. Nor is that a window went on and was stopped, which
+is no incident of the run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 from registry.core.canonical import Json
 from registry.core.codec import record_bytes
 from registry.core.digests import Digest
+from registry.core.incidents import Kind
 from registry.core.records import Environment, Execution, Outcome, Product
 from registry.core.rederivation import KEY, Mark, Verdict
 from registry.ports import RecordStore, TableStore
 from registry.workflows.rederive.planning import Plan
 from registry.workflows.rederive.replaying import Replayed
 from registry.workflows.rederive.yard import Yard
+
+_OURS: Final = (Kind.RESTART, Kind.INTERRUPTION)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +72,7 @@ class Teller:
             steps=steps,
             resumed=None,
             trackers=(),
+            incidents=tuple(one for one in made.incidents if one.get("kind") not in _OURS),
             extra={**made.extra, KEY: {} if mark is None else mark.to_json()},
         )
         return self.records.put(told.kind, record_bytes(told)), told

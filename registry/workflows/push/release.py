@@ -19,7 +19,7 @@ from registry.core.digests import Digest
 from registry.core.dsse import Envelope
 from registry.core.publications import MAIN, Publication, Publications, Subject
 from registry.core.pulling import Listing
-from registry.core.pushing import ROOM_BYTES, Busy, Change, Overtaken, Parcel, check_limits
+from registry.core.pushing import ROOM_BYTES, Change, Overtaken, Parcel, check_limits
 from registry.core.release import CARD, STATEMENT, UNSTATED, ReleaseStatement
 from registry.errors import DoesNotHold, OutsideFailed, ReckonError, Refused
 from registry.ports import Host, RecordStore
@@ -130,7 +130,7 @@ class Pusher:
             self._check_tag(parcel, tag, tagged)
         commit = tagged or self._tag(parcel, statement, branch)
         head, moved = self._move(parcel, statement, commit)
-        with suppress(Busy, OutsideFailed):  # a branch left behind is in nobody's way
+        with suppress(OutsideFailed):  # a branch left behind is in nobody's way
             self.site.outlet.drop(branch)
         return commit, head, moved or tagged is None
 

@@ -282,3 +282,13 @@ def test_more_values_of_one_quantity_than_anybody_tells_are_refused() -> None:
     told["things"][0]["claims"]["code"]["seed"] = [str(n) for n in range(200)]
     with pytest.raises(MalformedRecord, match="seed"):
         shelf_of(told)
+
+
+def test_a_third_value_is_a_finding_of_its_own_on_the_same_edge() -> None:
+    found = changed(put(HERO, "code", steps=390252))
+    assert against(found) == CONTRADICTED
+    assert [finding.found for finding in found.findings if finding.part == "steps"] == [
+        "390252 (code)",
+        "390139 (issue-8435)",
+    ]
+    assert len({edge.id for edge in found.edges}) == len(found.edges)

@@ -83,9 +83,10 @@ def _edges(thing: Thing, shelf: Shelf) -> Iterator[Edge]:
 
 def _figures(thing: Thing, shelf: Shelf) -> Iterator[Edge]:
     weighed = quarrels.weigh(thing, shelf)
-    for quarrel in weighed.quarrels:
-        place = Place(thing.name, Kind.FIGURE, quarrel.quantity)
-        yield place.edge(State.CONTRADICTED, quarrel.text, [_finding(place, quarrel)])
+    for quantity in dict.fromkeys(quarrel.quantity for quarrel in weighed.quarrels):
+        place = Place(thing.name, Kind.FIGURE, quantity)
+        found = [_finding(place, one) for one in weighed.quarrels if one.quantity == quantity]
+        yield place.edge(State.CONTRADICTED, found[0].text, found)
     if weighed.confirmed:
         what = f"{len(weighed.confirmed)} figures follow from others by arithmetic, to their last printed digit"
         yield Place(thing.name, Kind.FIGURE, "derived").edge(State.VERIFIED, what)

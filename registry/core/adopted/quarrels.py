@@ -22,7 +22,7 @@ _LIMITED = ("last_step", "reached_step", "phase_switch_step")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quarrel:
-    """Two or more groups of claims about ``quantity`` of ``thing`` that cannot be true together."""
+    """Two groups of claims about ``quantity`` of ``thing`` that cannot be true together."""
 
     thing: str
     quantity: str
@@ -52,7 +52,7 @@ def weigh(thing: Thing, shelf: Shelf) -> Weighed:
         ours = [one for one in own if one.quantity == quantity]
         groups = camps([*told, *ours])
         if len(groups) > 1:
-            found.append(_quarrel(thing, quantity, groups))
+            found += _quarrels(thing, quantity, groups)
         elif ours:
             confirmed.append(quantity)
         else:
@@ -72,16 +72,12 @@ def falling(runs: Sequence[Thing]) -> Iterator[Quarrel]:
             yield Quarrel(thing=larger.name, quantity=LOSSES, text=text, one=sides([one]), other=sides([other]))
 
 
-def _quarrel(thing: Thing, quantity: str, groups: Sequence[Sequence[Said]]) -> Quarrel:
+def _quarrels(thing: Thing, quantity: str, groups: Sequence[Sequence[Said]]) -> Iterator[Quarrel]:
+    """The largest group against each of the others."""
     told = [sides(group) for group in groups]
-    against = " against ".join(told)
-    return Quarrel(
-        thing=thing.name,
-        quantity=quantity,
-        text=f"{_words(quantity)} of {thing.name}: {against}.",
-        one=told[0],
-        other=" | ".join(told[1:]),
-    )
+    for other in told[1:]:
+        text = f"{_words(quantity)} of {thing.name}: {told[0]} against {other}."
+        yield Quarrel(thing=thing.name, quantity=quantity, text=text, one=told[0], other=other)
 
 
 def _across(thing: Thing) -> Iterator[Quarrel]:

@@ -23,7 +23,8 @@ REPOSITORY = "lab/pocket-moe"
 RELEASE = "pocket-moe"
 VERSION = "1.0.0"
 ADDRESS = f"hf://{REPOSITORY}@v{VERSION}"
-FLIP = "python -c \"f = open('{place}', 'r+b'); b = f.read(9)[8] ^ 1; f.seek(8); f.write(bytes([b]))\""
+OPEN, FLIPPED = "f = open('{place}', 'r+b'); f.seek(-9, 2)", "b = f.read(1)[0] ^ 1; f.seek(-9, 2); f.write(bytes([b]))"
+FLIP = f'python -c "{OPEN}; {FLIPPED}"'
 BAD_LINES = "'^contradicted|^Does not hold'"
 
 

@@ -142,6 +142,12 @@ def test_a_parent_that_is_not_the_segment_before_is_found() -> None:
     assert "marin/hero+steps=segments" in against(changed(change))
 
 
+def test_a_told_digest_of_weights_is_claimed_and_no_other_digest_counts() -> None:
+    edge = "marin/rung/d768+weights"
+    assert edge in missing(changed(put("marin/rung/d768", "reports", history_digest="sha256:" + "0" * 64)))
+    assert edge not in missing(changed(put("marin/rung/d768", "reports", tensor_root="sha256:" + "0" * 64)))
+
+
 def test_a_kept_handoff_is_not_lost() -> None:
     def change(told: dict[str, Any]) -> None:
         del thing(told, "marin/hero/2")["links"][0]["absence"]

@@ -14,7 +14,7 @@ from registry.core.adopted import chains, quarrels
 from registry.core.adopted.absence import Lost, Withheld
 from registry.core.adopted.claims import COMMIT
 from registry.core.adopted.record import Bond, Ended, Link, Role
-from registry.core.adopted.remaking import code_is_known, run_of
+from registry.core.adopted.remaking import IDENTITIES, code_is_known, run_of
 from registry.core.adopted.shelf import Shelf, Thing
 from registry.core.audit.edges import Edge, Kind, Place, State
 from registry.core.audit.judging import Audit, Looked, Mark
@@ -125,7 +125,7 @@ def _chain(run: Thing, shelf: Shelf) -> Iterator[Edge]:
 def _weights(thing: Thing) -> Edge:
     place = Place(thing.name, Kind.WEIGHTS)
     text = f"No digest of any checkpoint of {thing.name} is told, so that no copy could be recognised as one."
-    if any("digest" in quantity or quantity == "tensor_root" for quantity in thing.said):
+    if any(thing.said.get(quantity) for quantity in IDENTITIES):
         return place.edge(State.CLAIMED, "a digest is told; the bytes are not here")
     return place.edge(State.MISSING, text, [place.finding(Trouble.MISSING, text)])
 

@@ -17,7 +17,7 @@ from registry.core.adopted.shelf import Shelf, Thing
 
 MADE: Final = (Role.RUNG, Role.SEGMENT, Role.TRIAL)
 FULL_COMMIT = 40
-IDENTITIES: Final = ("tensor_root", "sha256", "weights_digest")
+IDENTITIES: Final = ("tensor_root", "weights_sha256")
 
 
 def reasons(thing: Thing, shelf: Shelf) -> tuple[str, ...]:

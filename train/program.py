@@ -70,21 +70,21 @@ def lower(asked: Asked, output: Path) -> dict[str, Json]:
     dataclasses.replace(settings, platform="cpu", devices=devices).apply()
     engine = _engine(asked.name, own, layout)
     platform = asked.platform or settings.platform
-    mesh, text = lowered(engine, platform)
+    told, text = lowered(engine, platform)
     output.write_text(text, encoding="utf-8")
     return {
         "name": asked.name,
         "stage": engine.plan.stage,
         "platform": platform,
         "devices": devices,
-        "mesh": mesh,
+        **told,
         "batch_sequences": engine.plan.rung.batch_sequences,
         "libraries": {name: version(name) for name in LIBRARIES},
     }
 
 
 def lowered(engine: Engine, platform: str) -> tuple[dict[str, Json], str]:
-    """The mesh by axis, and the program that ``engine.step`` is: MLIR's generic form, with where it was written."""
+    """Mesh and sizes of ``engine``, and its step as a program: MLIR's generic form, with where it was written."""
     import haliax as hax
     import jax
     import jax.numpy as jnp
@@ -97,8 +97,20 @@ def lowered(engine: Engine, platform: str) -> tuple[dict[str, Json], str]:
         batch = _placed(tokens, trainer.compute_axis_mapping, trainer.device_mesh)
         traced = jax.jit(engine.step, donate_argnums=0).trace(state, batch)
         module = traced.lower(lowering_platforms=(platform,)).compiler_ir("stablehlo")
+        sizes: dict[str, Json] = _sizes(state)
         mesh: dict[str, Json] = {str(axis): int(size) for axis, size in trainer.device_mesh.shape.items()}
-    return mesh, module.operation.get_asm(enable_debug_info=True, print_generic_op_form=True)
+    return {"mesh": mesh, **sizes}, module.operation.get_asm(enable_debug_info=True, print_generic_op_form=True)
+
+
+def _sizes(state: Any) -> dict[str, Json]:
+    """Bytes of a training state, all of it and the part that one device holds."""
+    import math
+
+    import jax
+
+    leaves = jax.tree.leaves(state)
+    each = [math.prod(one.sharding.shard_shape(one.shape)) * one.dtype.itemsize for one in leaves]
+    return {"state_bytes": sum(one.size * one.dtype.itemsize for one in leaves), "state_bytes_per_device": sum(each)}
 
 
 def _placed(tree: Any, mapping: Any, mesh: Any) -> Any:

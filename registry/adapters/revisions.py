@@ -6,6 +6,7 @@ Read only, through the ``git`` command. Refuses names that are no commit.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from registry.core.digests import Algorithm, Digest
 from registry.core.gitobjects import LARGEST_BYTES
 from registry.errors import OutsideFailed, Refused
 
+_ADDRESS: Final = re.compile(r"(https://|ssh://)(?:[^@/]*@)?([^\s?#]+)")
 _OF_A_HOOK: Final = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR")
 
 
@@ -32,6 +34,12 @@ class Revisions:
         if done.returncode or not found:
             raise Refused(f"git knows no commit {name!r}.", remedy="See: git log --oneline")
         return found
+
+    def origin(self) -> str | None:
+        """Where the code is fetched from, without user and password; None for none, and for a folder of a machine."""
+        found = self._run("config", "--get", "remote.origin.url").stdout.decode(errors="replace").strip()
+        match = _ADDRESS.fullmatch(found)
+        return None if match is None else f"{match[1]}{match[2]}"
 
     def between(self, start: str, end: str, paths: Sequence[str]) -> Sequence[tuple[str, str]]:
         """Commits after ``start`` up to ``end`` that touch one of ``paths``, oldest first, with their first lines."""

@@ -16,8 +16,10 @@ from registry.cli.render import talk
 
 if TYPE_CHECKING:
     from registry.core.digests import Digest
+    from registry.core.launch import Launch
     from registry.core.program import Program, Programs, Relowered
     from registry.workflows.audit import Auditor
+    from registry.workflows.plan import Planner
     from registry.workflows.program import Programmer
 
 
@@ -83,3 +85,32 @@ def relowering(
 
     work = programmer(archive, told)
     return lambda one: relowered(work, one, others)
+
+
+def planner(archive: Path, *, lower: bool) -> Planner:
+    """The workflow that plans launches; it lowers what is launched when asked."""
+    from registry.adapters.revisions import Revisions
+    from registry.workflows.plan import Planner
+
+    work = programmer(archive, talk)
+    return Planner(
+        workshop=wiring.workshop(archive),
+        ledger=wiring.ledger(archive),
+        params=wiring.pipeline(archive).params(),
+        revision=wiring.repository(archive).revision(),
+        origin=Revisions(archive).origin(),
+        lower=(lambda asked: work.lower(asked, None)) if lower else None,
+    )
+
+
+def write_bundle(folder: Path, launch: Launch) -> dict[str, str]:
+    """Write a bundle's files, scripts executable; returns them by name."""
+    from registry.core.launchfiles import files
+
+    made = files(launch)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in made.items():
+        path = folder / name
+        path.write_text(text, encoding="utf-8")
+        path.chmod(0o755 if name.endswith((".sh", ".sbatch")) else 0o644)
+    return made

@@ -1,0 +1,177 @@
+"""The files of a launch bundle as text: README, how to pull, container, environment, ranks, and the target's own.
+
+Deterministic: the same facts give the same bytes. Everything that came from a record or a person is quoted for the
+shell. Refuses nothing: what cannot be launched was refused before.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from shlex import quote
+from typing import Final
+
+from registry.core.launch import NODE_DEVICES, RACK_NODES, RACK_SLOTS, Launch, Target
+from registry.core.launchjob import manifest
+
+COORDINATOR_PORT: Final = 29500
+_HEAD: Final = "#!/usr/bin/env bash\n"
+_STRICT: Final = "set -euo pipefail\n"
+
+
+def files(launch: Launch) -> dict[str, str]:
+    """All files of a bundle by name. Shell scripts end in ``.sh`` or ``.sbatch``."""
+    common = {
+        "plan.json": json.dumps(launch.to_json(), indent=1, sort_keys=True) + "\n",
+        "README.md": _readme(launch),
+        "pull.sh": _pull(launch),
+        "env.sh": _environment(launch),
+        "ranks.tsv": _ranks(launch),
+        "Containerfile": _container(launch),
+        "preflight.sh": _preflight(),
+        "close.sh": _close(launch),
+    }
+    own: Mapping[Target, Mapping[str, str]] = {
+        Target.SLURM: {"launch.sbatch": _sbatch(launch)},
+        Target.KUBERNETES: {"job.json": json.dumps(manifest(launch, common), indent=1, sort_keys=True) + "\n"},
+        Target.LOCAL: {"run.sh": _local(launch)},
+    }
+    return {**common, **own[launch.target]}
+
+
+def _begin(text: str) -> str:
+    return f'{_HEAD}# {text}\n{_STRICT}here="$(cd "$(dirname "${{BASH_SOURCE[0]}}")" && pwd)"\n'
+
+
+def _pull(launch: Launch) -> str:
+    lines = [_begin("Bring code, environment, data and parent here. Run it in the folder that the run is to live in.")]
+    if launch.origin is not None:
+        lines.append(f"test -d .git || git clone --no-checkout {quote(launch.origin)} .\n")
+    lines.append(f"git checkout --detach {quote(launch.commit)}\n")
+    lines.append(f"echo {quote(launch.lock + '  requirements.lock')} | sha256sum --check --quiet\n")
+    lines.append("make environment\n")
+    for one in (*launch.inputs, *([launch.parent] if launch.parent else [])):
+        lines += [f"# {one['name']} is {one['digest']}\n", f"{one['pull']}\n", f"{one['verify']}\n"]
+    return "".join(lines) + 'echo "all is here: now run preflight.sh in $here"\n'
+
+
+def _environment(launch: Launch) -> str:
+    exports = "".join(f"export {name}={quote(value)}\n" for name, value in sorted(launch.environment.items()))
+    return f"# Sourced by every process of the run.\n# shellcheck shell=bash\n{exports}"
+
+
+def _ranks(launch: Launch) -> str:
+    rows = ["process\track\tplace\tfirst_device\tlast_device"]
+    for process, rack, place, devices in launch.cluster.ranks():
+        rows.append(f"{process}\t{rack}\t{place}\t{devices.start}\t{devices.stop - 1}")
+    return "\n".join(rows) + "\n"
+
+
+def _container(launch: Launch) -> str:
+    return f"""\
+# The base image is named by its digest, by whoever builds: --build-arg BASE=python@sha256:…
+ARG BASE
+FROM ${{BASE}}
+RUN apt-get update && apt-get install --yes --no-install-recommends git make && rm -rf /var/lib/apt/lists/*
+WORKDIR /run/reckon
+COPY . .
+# requirements.lock is {launch.lock}; every wheel in it has its hash.
+RUN echo "{launch.lock}  requirements.lock" | sha256sum --check --quiet && make environment
+ENV PATH=/run/reckon/.venv/bin:$PATH
+"""
+
+
+def _preflight() -> str:
+    return _begin("Nothing starts unless this says that all holds. Run it in the run's folder, on every node.") + (
+        '# shellcheck source=/dev/null\nsource "$here/env.sh"\n'
+        'exec python -m train.launch_preflight "$here/plan.json"\n'
+    )
+
+
+def _close(launch: Launch) -> str:
+    head = _begin("Close the run: write down what every attempt came to. The argument is how the run ended.")
+    if launch.recorded:
+        return head + f'exec reckon record {quote(launch.stage)} --status "${{1:?how the run ended}}"\n'
+    words = f"{launch.stage} ran in a setup that is not its recipe's: out/ has the result, which is no witness."
+    return head + f'echo {quote(words)}\nexit "${{1:?how the run ended}}"\n'
+
+
+def _opening(launch: Launch) -> str:
+    return f"reckon record {quote(launch.stage)} --begin\n" if launch.recorded else ""
+
+
+def _worker(coordinator: str, process: str) -> str:
+    return (
+        f'python -m train.launch_worker "$here/plan.json" --coordinator {coordinator} --process {process} '
+        '--output "$here/out"'
+    )
+
+
+def _sbatch(launch: Launch) -> str:
+    nodes = launch.cluster.processes
+    segment = f"#SBATCH --segment={min(RACK_NODES, nodes)}\n" if nodes > 1 else ""
+    worker = _worker('"$RECKON_COORDINATOR"', '"$SLURM_PROCID"')
+    gpus = f"#SBATCH --gpus-per-node={NODE_DEVICES}\n" if launch.platform == "cuda" else ""
+    return f"""\
+{_HEAD}#SBATCH --job-name={launch.slug}
+#SBATCH --nodes={nodes}
+#SBATCH --ntasks-per-node=1
+{gpus}{segment}#SBATCH --exclusive
+#SBATCH --requeue
+#SBATCH --open-mode=append
+#SBATCH --output={launch.slug}-%j.log
+#SBATCH --signal=B:TERM@600
+# Racks have {RACK_SLOTS} nodes, {RACK_NODES} are used: --segment keeps each group in one rack.
+# Submit it in the run's folder:
+#   RECKON_BUNDLE=/path/of/this/folder sbatch launch.sbatch
+{_STRICT}here="${{RECKON_BUNDLE:?name the folder of the bundle}}"
+# shellcheck source=/dev/null
+source "$here/env.sh"
+head_node="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"
+export RECKON_COORDINATOR="$head_node:{COORDINATOR_PORT}"
+srun --kill-on-bad-exit=1 "$here/preflight.sh"
+{_opening(launch)}status=0
+# shellcheck disable=SC2016  # the worker's shell reads its own rank
+python -m train.launch_watch "$here/plan.json" --progress "$here/out/transcript.jsonl" -- \\
+  srun --kill-on-bad-exit=1 bash -c 'here="$0"; exec {worker}' "$here" || status=$?
+exec "$here/close.sh" "$status"
+"""
+
+
+def _local(launch: Launch) -> str:
+    return (
+        _begin("Run it here: preflight, processes, resume, reference, grade. Call it in the run's folder.")
+        + '"$here/preflight.sh"\n# shellcheck source=/dev/null\nsource "$here/env.sh"\n'
+        + f"{_opening(launch)}status=0\n"
+        + 'python -m train.launch_local "$here/plan.json" --output "$here/out" || status=$?\n'
+        + 'exec "$here/close.sh" "$status"\n'
+    )
+
+
+def _readme(launch: Launch) -> str:
+    start = {
+        Target.SLURM: "sbatch launch.sbatch",
+        Target.KUBERNETES: "kubectl apply -f job.json",
+        Target.LOCAL: "./run.sh",
+    }[launch.target]
+    told, window = launch.forecast, launch.window
+    mesh = " × ".join(f"{axis} {size}" for axis, size in launch.cluster.mesh.items())
+    over = told.exceeded(launch.quotas)
+    return f"""\
+# Launch of {launch.name}
+
+Steps {window.first} to {window.last} of `{launch.stage}` at commit `{launch.commit}`,
+on {launch.cluster.devices} devices in {launch.cluster.processes} processes ({mesh}).
+`plan.json` has every fact; the other files are made from it.
+
+1. `pull.sh`, in the folder that the run is to live in: code, environment by lock, data and parent by digest.
+2. `preflight.sh`, on every node: commit, lock, wheels, device kind, driver, clock, disk, and a rehearsal of restoring.
+3. `{start}`. The watchdog ends a run that stands still, and starts it again while it makes progress.
+4. `close.sh STATUS` ends it; the scripts call it themselves.
+
+A checkpoint takes {told.checkpoint_bytes} bytes in {told.checkpoint_objects} objects \
+({"from its tensors" if told.exact else "estimated from the parameters"}); {told.kept} stay. In all at most \
+{told.total_bytes} bytes and {told.total_objects} objects. \
+{" ".join(over) if over else "No stated quota is broken."}
+Retention: {launch.retention}
+"""

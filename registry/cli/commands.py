@@ -31,6 +31,7 @@ COMMANDS: Final = (
     Entry(name="seen", help="Say when a document was trained on, and what is free of it.", section=LOOK),
     Entry(name="ladder", help="Derive rungs of the ladder, beside the published figures.", section=LOOK),
     Entry(name="program", help="Lower a training step; fingerprint and compare programs.", section=LOOK),
+    Entry(name="plan", help="Write a launch bundle for a run, a segment or a window.", section=LOOK),
     Entry(name="root", help="Hash the tensors of a checkpoint, whatever its container.", section=PROVE),
     Entry(name="order", help="Show a run's mixture in whole numbers; prove its batches.", section=PROVE),
     Entry(name="verify", help="Hash every byte again, and compare with the record.", section=PROVE),

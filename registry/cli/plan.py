@@ -23,7 +23,7 @@ from registry.errors import Refused
     )
 )
 @click.argument("name")
-@click.option("--target", type=click.Choice(list(Target)), required=True, help="Where it shall start.")
+@click.option("--target", type=click.Choice([one.value for one in Target]), required=True, help="Where it shall start.")
 @click.option("--processes", type=click.IntRange(1, 64), default=1, show_default=True, help="Of a local launch.")
 @click.option(
     "--resume-with", type=click.IntRange(1, 64), help="Resume a local launch half-way with so many processes."

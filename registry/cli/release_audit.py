@@ -50,7 +50,7 @@ def audit(folder: Path, explain: str | None, how: Mapping[str, Any]) -> None:
     with releasing.inspected(folder, how["trust_file"]) as (looked, auditor):
         signed = looked.trusted.signed
         if auditor is None or signed is None:
-            _tell(_unsigned(looked), how)
+            _tell(_closed(looked), how)
             return
         edges = tuple(released.edges(looked.shown(auditor, signed.statement)))
         lineage, evidence = auditor.audit(Name.parse(signed.statement.terms.artifact), Depth.RECORDS)
@@ -71,7 +71,7 @@ def verify(folder: Path, how: Mapping[str, Any]) -> None:
     with releasing.inspected(folder, how["trust_file"]) as (looked, auditor):
         signed = looked.trusted.signed
         if auditor is None or signed is None:
-            _tell(_unsigned(looked), how)
+            _tell(_closed(looked), how)
             return
         _tell(_alone(looked, tuple(released.edges(looked.shown(auditor, signed.statement))), auditor), how)
 
@@ -88,10 +88,15 @@ def _explain(edge: Edge, statement: ReleaseStatement, how: Mapping[str, Any]) ->
     conclude(holds=edge.holds)
 
 
-def _unsigned(looked: releasing.Inspected) -> Audit:
-    """The outcome where nothing in the folder can be trusted to speak for it."""
-    place = Place(str(looked.folder), Kind.SIGNATURE)
-    return _alone(looked, [place.edge(State.MISSING, "nobody signed it", looked.trusted.verdict.findings)], None)
+def _closed(looked: releasing.Inspected) -> Audit:
+    """The outcome where the bundle is not to be opened: nobody signed the release, or it is not what was signed."""
+    trusted = looked.trusted
+    if trusted.signed is None:
+        place = Place(str(looked.folder), Kind.SIGNATURE)
+        return _alone(looked, [place.edge(State.MISSING, "nobody signed it", trusted.verdict.findings)], None)
+    holder = str(trusted.signed.statement.identity)
+    sealed = released.seals(holder, trusted.says, trusted.verdict.findings, len(looked.entries))
+    return _alone(looked, tuple(sealed), None)
 
 
 def _alone(looked: releasing.Inspected, edges: Sequence[Edge], auditor: Auditor | None) -> Audit:

@@ -188,7 +188,8 @@ def inspected(folder: Path, trust_file: Path | None) -> Iterator[tuple[Inspected
         entries = replace(found, advance=advance).entries()
     trusted = trusting.checker(trust_file).check(entries, found.read)
     looked = Inspected(folder=folder, entries=entries, trusted=trusted)
-    if trusted.signed is None or not any(entry.path == BUNDLE for entry in entries):
+    bundle = next((entry.digest for entry in entries if entry.path == BUNDLE), None)
+    if trusted.signed is None or bundle is None or trusted.signed.files.get(BUNDLE) != bundle:
         yield looked, None
         return
     with auditing.bundle_auditor(folder / BUNDLE) as (_, auditor):

@@ -7,7 +7,7 @@ checkpoint was at hand.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from registry.core.audit.by_hand import Step
@@ -46,11 +46,7 @@ class Shown:
 def edges(shown: Shown) -> Iterator[Edge]:
     """The edges of a release, in the order of the walk."""
     terms = shown.statement.terms
-    by_signature = [one for one in shown.vouched if one.trouble in OF_SIGNATURES]
-    by_files = [one for one in shown.vouched if one.trouble not in OF_SIGNATURES]
-    yield Place(shown.holder, Kind.SIGNATURE).edge(State.ATTESTED, shown.says, by_signature)
-    told = f"{shown.hashed} files were hashed and are those that were signed"
-    yield Place(shown.holder, Kind.FILES).edge(State.VERIFIED, told, by_files)
+    yield from seals(shown.holder, shown.says, shown.vouched, shown.hashed)
     told = "weights, settings and tokenizer are the recorded export's, byte for byte"
     yield Place(shown.holder, Kind.INPUT, terms.artifact).edge(State.VERIFIED, told, shown.exported)
     told = "every tensor was made again from the checkpoint by the stated map"
@@ -61,6 +57,15 @@ def edges(shown: Shown) -> Iterator[Edge]:
     claimed = "written in another form than this version of reckon writes, so that it could not be made again"
     state = (State.CLAIMED, claimed) if shown.drifted is None else (State.VERIFIED, told)
     yield Place(shown.holder, Kind.CARD).edge(*state, shown.drifted or ())
+
+
+def seals(holder: str, says: str, wrong: Sequence[Finding], hashed: int) -> Iterator[Edge]:
+    """Signature and files of a release; ``wrong`` is what is wrong with either."""
+    by_signature = [one for one in wrong if one.trouble in OF_SIGNATURES]
+    by_files = [one for one in wrong if one.trouble not in OF_SIGNATURES]
+    yield Place(holder, Kind.SIGNATURE).edge(State.ATTESTED, says, by_signature)
+    told = f"{hashed} files were hashed and are those that were signed"
+    yield Place(holder, Kind.FILES).edge(State.VERIFIED, told, by_files)
 
 
 def steps(edge: Edge, statement: ReleaseStatement) -> tuple[Step, ...]:

@@ -14,7 +14,7 @@ from registry.cli.render import Fields, conclude, emit, progress, talk
 from registry.core.names import Name
 from registry.core.pulling import Reference, RemoteFile
 from registry.core.release import BUNDLE
-from registry.errors import DoesNotHold
+from registry.errors import DoesNotHold, MalformedRecord, UnknownName
 
 if TYPE_CHECKING:
     from registry.core.audit.evidence import Evidence
@@ -61,7 +61,10 @@ def _audit(reference: Reference, depth: str, how: Mapping[str, Any]) -> tuple[Au
         vouched = replace(vouched, wrong=pulling.inside(looked, folder, how["trust_file"]))
         if not (folder / BUNDLE).is_file():
             return vouched.alone(depth), None
-        return _lineage(vouched, folder, depth, how["trust_file"])
+        try:
+            return _lineage(vouched, folder, depth, how["trust_file"])
+        except (MalformedRecord, UnknownName) as trouble:
+            return vouched.alone(depth, trouble), None
 
 
 def _brought(asked: pulling.Asked, looked: Looked, depth: str, folder: Path) -> Vouched:

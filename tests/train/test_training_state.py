@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import math
 import os
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +20,8 @@ import pytest
 from levanter.checkpoint import load_checkpoint, save_checkpoint
 from levanter.trainer import Trainer
 from support import pocket
+from support.hub import HubProcess
+from support.signed import signed_release
 
 from registry.adapters.checkpoints import read_leaves
 from registry.core.tensors import tensor_root
@@ -30,6 +34,8 @@ from train.plan import rung_plan
 from train.step import GROUPS, Stepped
 
 pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
@@ -86,6 +92,19 @@ def test_a_restored_state_continues_to_the_same_bits(course: Course) -> None:
         state, stepped = course.engine.step(state, batch.tokens)
         assert np.asarray(stepped.loss).tobytes() == np.asarray(before.loss).tobytes()
         assert fingerprint.text(stepped.lanes) == fingerprint.text(before.lanes)
+    assert same(host_leaves(state), course.after_five)
+
+
+def test_a_pulled_checkpoint_continues_to_the_same_bits(course: Course, hub: HubProcess, tmp_path: Path) -> None:
+    release = signed_release(tmp_path / "signed", checkpoint=course.archived)
+    repository = hub.new_repo()
+    release.push(hub.api(), repository)
+    place = [f"hf://{repository}@v1.0.0", "--mirror-of", "lab/pocket", "--checkpoint", "step-7"]
+    command = [sys.executable, "-m", "registry", "pull", *place, "-o", "step-3"]
+    subprocess.run(command, cwd=tmp_path, env={**hub.environment(tmp_path), "PYTHONPATH": str(ROOT)}, check=True)
+    state = course.engine.restored(tmp_path / "step-3")
+    for batch in course.batches[3:]:
+        state, _ = course.engine.step(state, batch.tokens)
     assert same(host_leaves(state), course.after_five)
 
 

@@ -16,7 +16,7 @@ from registry.core.findings import Finding, Trouble
 from registry.core.pulling import Reference
 from registry.core.records import Output
 from registry.core.resolving import root_of
-from registry.errors import DoesNotHold
+from registry.errors import DoesNotHold, ReckonError
 from registry.workflows.pull.files import Pulled
 from registry.workflows.pull.looking import Looked as Release
 from registry.workflows.pull.looking import OtherFiles
@@ -79,9 +79,14 @@ class Vouched:
         edges = (*self.edges(), tie, *audit.edges)
         return replace(audit, name=str(self.release.reference), edges=edges)
 
-    def alone(self, depth: str) -> Audit:
-        """The audit of a release whose lineage cannot be read."""
-        return bare(self.release.reference, depth, tuple(self.edges()))
+    def alone(self, depth: str, trouble: ReckonError | None = None) -> Audit:
+        """The audit of a release whose lineage cannot be read; ``trouble`` is why."""
+        edges = [*self.edges()]
+        if trouble is not None:
+            place = Place(self.holder, Kind.RECORD)
+            text = f"The lineage in the bundle cannot be read: {trouble.message}"
+            edges.append(place.edge(State.MISSING, "", [place.finding(Trouble.MISSING, text)]))
+        return bare(self.release.reference, depth, edges)
 
 
 def refused(reference: Reference, depth: str, trouble: DoesNotHold) -> Audit:

@@ -298,3 +298,10 @@ def test_a_third_value_is_a_finding_of_its_own_on_the_same_edge() -> None:
         "390139 (issue-8435)",
     ]
     assert len({edge.id for edge in found.edges}) == len(found.edges)
+
+
+def test_a_forecast_stands_beside_the_end_of_its_run_once_that_is_told() -> None:
+    edge = {one.id: one for one in audited(document()).edges}["marin/forecast+forecast=marin/hero"]
+    assert edge.reason == "predicted is 2.04; it is told as running, unscored"
+    ended = changed(put(HERO, "reports", final_loss="2.06"))
+    assert {one.id: one for one in ended.edges}[edge.id].reason == "predicted is 2.04; it ended at 2.06"

@@ -177,9 +177,22 @@ def _forecast(thing: Thing, shelf: Shelf) -> Iterator[Edge]:
         instead = f": {link.kept}" if link.kept else ""
         text = f"{thing.name} rests on the final loss of {link.name}, which nobody observed{instead}."
         yield place.edge(State.MISSING, text, [place.finding(Trouble.MISSING, text)])
+    yield from _outcome(thing, shelf)
     place = Place(thing.name, Kind.FORECAST, "order")
     found = [_finding(place, one) for one in quarrels.falling(list(quarrels.rests(thing, shelf)))]
     yield place.edge(State.CLAIMED, "the runs that it rests on end the lower the larger they are", found)
+
+
+def _outcome(forecast: Thing, shelf: Shelf) -> Iterator[Edge]:
+    """What it predicted beside what is told of the end of the run; nothing here says which loss is close enough."""
+    for run in shelf.things.values():
+        if any(link.name == forecast.name for link in run.bound(Bond.FORECAST)):
+            place = Place(forecast.name, Kind.FORECAST, run.name)
+            predicted = forecast.text("predicted_loss") or "nothing"
+            ended = (
+                f"it ended at {run.text(_FINAL)}" if run.said.get(_FINAL) else f"it is told as {run.ended}, unscored"
+            )
+            yield place.edge(State.CLAIMED, f"predicted is {predicted}; {ended}")
 
 
 def _marks(thing: Thing) -> Iterator[Mark]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from registry.cli import wiring
+from registry.cli.render import talk
 from registry.errors import ReckonError, Refused
 
 if TYPE_CHECKING:
@@ -30,10 +31,15 @@ def shelf(archive: Path) -> Shelf:
 
 
 def shelf_with(name: str) -> Shelf | None:
-    """The foreign records of this archive, if something foreign is told under ``name``; None otherwise."""
+    """The foreign records of this archive, if something foreign is told under ``name``; None otherwise.
+
+    Damaged ones are told on stderr, whatever the name is.
+    """
     found: Shelf | None = None
     with suppress(ReckonError):
         found = shelf(wiring.root())
+    for damage in found.damages if found is not None else ():
+        talk(f"A foreign record is damaged: {damage}")
     return found if found is not None and found.holds(name) else None
 
 

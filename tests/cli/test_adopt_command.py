@@ -98,7 +98,9 @@ def test_a_record_is_found_by_its_digest_and_an_altered_one_is_told(adopted: Pat
     (path,) = (one for one in (adopted / "manifests/adopted").iterdir() if named in one.read_bytes())
     assert json.loads(reckon("show", path.stem[:16], "--json").stdout)["kind"] == "adopted"
     path.write_bytes(path.read_bytes().replace(b'"claimed"', b'"clbimed"'))
-    assert "manifests/adopted+record" in reckon("audit", HERO).stdout
+    ended = reckon("audit", HERO)
+    assert "manifests/adopted+record" in ended.stdout
+    assert path.stem in ended.stderr
 
 
 def test_the_ladder_tells_how_the_rungs_are_said_to_have_ended(adopted: Path, reckon) -> None:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from registry.core import transcript
 from registry.errors import DoesNotHold, ReckonError, Refused
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from levanter.trainer_state import TrainerState
 
     from train.engine import Engine
+
+# Flags of XLA beside those of the settings, for a cluster's devices.
+FLAGS: Final = "RECKON_XLA_FLAGS"
 
 
 def main(arguments: list[str]) -> None:
@@ -50,7 +54,8 @@ def main(arguments: list[str]) -> None:
 def _join(spec: Spec, coordinator: str | None, process: int) -> None:
     """Make the settings that change bits, then meet the other processes."""
     settings = Determinism.from_settings(spec.plan().sections["determinism"])
-    dataclasses.replace(settings, platform=spec.platform, devices=spec.devices_per_process).apply()
+    flags = (*settings.xla_flags, *os.environ.get(FLAGS, "").split())
+    dataclasses.replace(settings, platform=spec.platform, devices=spec.devices_per_process, xla_flags=flags).apply()
     import jax
 
     if spec.processes > 1:

@@ -237,7 +237,7 @@ def environment(platform: str) -> dict[str, str]:
     return {
         **common,
         "JAX_PLATFORMS": "cuda",
-        "XLA_FLAGS": "--xla_gpu_deterministic_ops=true --xla_gpu_enable_latency_hiding_scheduler=true",
+        "RECKON_XLA_FLAGS": "--xla_gpu_deterministic_ops=true --xla_gpu_enable_latency_hiding_scheduler=true",
         "XLA_PYTHON_CLIENT_MEM_FRACTION": "0.94",
         "NCCL_NVLS_ENABLE": "1",
         "NCCL_MNNVL_ENABLE": "1",

@@ -89,7 +89,9 @@ def _preflight() -> str:
 
 
 def _close(launch: Launch) -> str:
-    head = _begin("Close the run: write down what every attempt came to. The argument is how the run ended.")
+    head = (
+        f"{_HEAD}# Close the run: write down what every attempt came to. The argument is how the run ended.\n{_STRICT}"
+    )
     if launch.recorded:
         return head + f'exec reckon record {quote(launch.stage)} --status "${{1:?how the run ended}}"\n'
     words = f"{launch.stage} ran in a setup that is not its recipe's: out/ has the result, which is no witness."
@@ -133,7 +135,11 @@ srun --kill-on-bad-exit=1 "$here/preflight.sh"
 {_opening(launch)}status=0
 # shellcheck disable=SC2016  # the worker's shell reads its own rank
 python -m train.launch_watch "$here/plan.json" --progress "$here/out/transcript.jsonl" -- \\
-  srun --kill-on-bad-exit=1 bash -c 'here="$0"; exec {worker}' "$here" || status=$?
+  srun --kill-on-bad-exit=1 bash -c 'here="$0"; exec {worker}' "$here" &
+watch=$!
+trap 'kill -TERM "$watch"' TERM
+wait "$watch" || status=$?
+while kill -0 "$watch" 2>/dev/null; do wait "$watch" || status=$?; done
 exec "$here/close.sh" "$status"
 """
 
@@ -145,6 +151,14 @@ def _local(launch: Launch) -> str:
         + f"{_opening(launch)}status=0\n"
         + 'python -m train.launch_local "$here/plan.json" --output "$here/out" || status=$?\n'
         + 'exec "$here/close.sh" "$status"\n'
+    )
+
+
+def _lacking(launch: Launch) -> str:
+    if launch.inputs:
+        return ""
+    return (
+        "\nNo data of this run is on record here: give the run its token caches before it is started, or it refuses.\n"
     )
 
 
@@ -174,4 +188,4 @@ A checkpoint takes {told.checkpoint_bytes} bytes in {told.checkpoint_objects} ob
 {told.total_bytes} bytes and {told.total_objects} objects. \
 {" ".join(over) if over else "No stated quota is broken."}
 Retention: {launch.retention}
-"""
+{_lacking(launch)}"""

@@ -1,0 +1,208 @@
+"""Launch bundles: ranks by rack, forecasts against quotas, scripts that shellcheck accepts, Kubernetes' own models."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from registry.core import launchfiles
+from registry.core.launch import (
+    Cluster,
+    Forecast,
+    Launch,
+    Quotas,
+    Target,
+    Window,
+    environment,
+    local_cluster,
+    rack_cluster,
+)
+from registry.core.launchgrade import grade
+from registry.core.transcript import Line, bits
+from registry.errors import Refused
+
+PULLED = {"name": "tokens/code", "path": "artifacts/tokens/code", "digest": "sha256:" + "1" * 64}
+HOSTILE = "x'; touch /tmp/owned; '"
+
+
+def launch(target: Target, **changed: Any) -> Launch:
+    cluster = local_cluster(2) if target is Target.LOCAL else rack_cluster(704)
+    platform = "cpu" if target is Target.LOCAL else "cuda"
+    made = Launch(
+        name="hero/2",
+        stage="hero/2",
+        target=target,
+        commit="c" * 40,
+        origin="https://example.org/lab/archive",
+        lock="d" * 64,
+        platform=platform,
+        cluster=cluster,
+        window=Window(first=450, last=846, keep_every=225),
+        environment=environment(platform),
+        inputs=({**PULLED, "pull": "reckon pull dvc:tokens/code", "verify": "reckon verify tokens/code"},),
+        parent={
+            **PULLED,
+            "name": "hero/1@step-450",
+            "path": "artifacts/hero/1/checkpoints/step-450",
+            "step": 450,
+            "root": "sha256:" + "2" * 64,
+            "pull": "reckon pull dvc:hero/1",
+            "verify": "reckon verify hero/1@step-450",
+        },
+        retention="every 225 steps",
+        forecast=Forecast(checkpoint_bytes=10**6, kept=2, checkpoint_objects=2, steps=396, exact=True),
+        quotas=Quotas(),
+        program="sha256:" + "3" * 64,
+        resume_processes=1,
+        recorded=target is not Target.LOCAL,
+    )
+    return replace(made, **changed)
+
+
+def test_ranks_fill_sixteen_of_eighteen_nodes_of_eleven_racks() -> None:
+    ranks = list(rack_cluster(704).ranks())
+    assert len(ranks) == 176
+    assert {rack for _, rack, _, _ in ranks} == set(range(11))
+    assert max(place for _, _, place, _ in ranks) == 15
+    assert [number for _, _, _, devices in ranks for number in devices] == list(range(704))
+    assert rack_cluster(704).mesh == {"replica_dcn": 11, "data": 1, "expert": 64, "model": 1}
+    # Devices that share experts are those of one rack: a row of the mesh is one rack's.
+    assert all(devices.start // 64 == rack for _, rack, _, devices in ranks)
+
+
+@pytest.mark.parametrize("devices", [0, 2, 65, 70, 68 + 64])
+def test_parts_of_racks_are_refused(devices: int) -> None:
+    with pytest.raises(Refused):
+        rack_cluster(devices)
+    assert rack_cluster(8).mesh["expert"] == 8
+
+
+def test_a_window_keeps_what_a_run_keeps() -> None:
+    assert Window(first=0, last=450, keep_every=225).kept == 2
+    assert Window(first=450, last=846, keep_every=225).kept == 2
+    assert Window(first=0, last=10, keep_every=225).kept == 1
+    for first, last in ((5, 5), (-1, 3), (7, 2)):
+        with pytest.raises(Refused):
+            Window(first=first, last=last, keep_every=1)
+
+
+def test_a_forecast_holds_itself_against_quotas() -> None:
+    told = Forecast(checkpoint_bytes=5 * 10**12, kept=66, checkpoint_objects=26928, steps=390251, exact=False)
+    assert told.total_bytes > 66 * 5 * 10**12
+    assert not told.exceeded(Quotas())
+    assert not told.exceeded(Quotas(disk_bytes=told.total_bytes, objects=told.total_objects))
+    assert len(told.exceeded(Quotas(disk_bytes=told.total_bytes - 1, objects=0))) == 2
+
+
+@pytest.mark.parametrize("target", list(Target))
+def test_scripts_are_sound_shell_whatever_is_in_them(target: Target, tmp_path: Path) -> None:
+    for number, made in enumerate((launch(target), launch(target, origin=HOSTILE, commit=HOSTILE, recorded=False))):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        scripts = []
+        for name, text in launchfiles.files(made).items():
+            (folder / name).write_text(text)
+            if name.endswith((".sh", ".sbatch")):
+                scripts.append(name)
+        done = subprocess.run(
+            [Path(sys.executable).with_name("shellcheck"), *scripts],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout
+        for name in scripts:
+            assert subprocess.run(["bash", "-n", folder / name], check=False).returncode == 0
+    assert "'x'\"'\"'; touch /tmp/owned" in (folder / "pull.sh").read_text()
+
+
+def test_the_bundle_says_everything_by_digest() -> None:
+    made = launchfiles.files(launch(Target.SLURM))
+    plan = json.loads(made["plan.json"])
+    assert plan["commit"] == "c" * 40
+    assert plan["parent"]["root"] == "sha256:" + "2" * 64
+    assert plan["cluster"]["ranks"][-1] == {"process": 175, "rack": 10, "place": 15, "devices": [700, 703]}
+    for text in ("git clone --no-checkout", "c" * 40, "reckon verify hero/1@step-450", "reckon pull dvc:tokens/code"):
+        assert text in made["pull.sh"]
+    script = made["launch.sbatch"]
+    order = ["preflight.sh", "reckon record hero/2 --begin", "train.launch_watch", "train.launch_worker", "close.sh"]
+    assert [script.index(text) for text in order] == sorted(script.index(text) for text in order)
+    for line in ("--nodes=176", "--gpus-per-node=4", "--segment=16", "--requeue", "--signal=B:TERM@600"):
+        assert f"#SBATCH {line}\n" in script
+    assert "NCCL_MNNVL_ENABLE=1" in made["env.sh"]
+    assert "reckon record hero/2 --status" in made["close.sh"]
+    assert made["ranks.tsv"].count("\n") == 177
+    assert launchfiles.files(launch(Target.SLURM)) == made
+
+
+@pytest.mark.slow
+def test_the_job_is_what_kubernetes_reads() -> None:
+    made = launchfiles.files(launch(Target.KUBERNETES))
+    service, files, job = json.loads(made["job.json"])["items"]
+    read = _read(job, "V1Job")
+    spec, pod = read.spec, read.spec.template.spec
+    assert (spec.completion_mode, spec.completions, spec.parallelism) == ("Indexed", 176, 176)
+    assert spec.pod_failure_policy.rules[1].on_exit_codes.values == [1, 2]
+    assert pod.restart_policy == "Never", "a pod failure policy needs it"
+    assert pod.subdomain == read.metadata.name == _read(service, "V1Service").metadata.name
+    assert _read(service, "V1Service").spec.cluster_ip == "None"
+    assert pod.containers[0].resources.limits == {"nvidia.com/gpu": "4"}
+    assert pod.topology_spread_constraints[0].min_domains == 11
+    assert {one.name for one in pod.volumes} == {one.name for one in pod.containers[0].volume_mounts}
+    script = pod.containers[0].command[-1]
+    assert f"--coordinator {read.metadata.name}-0.{read.metadata.name}:29500" in script
+    assert '"$JOB_COMPLETION_INDEX"' in script
+    bundle = _read(files, "V1ConfigMap")
+    assert set(bundle.data) == set(made) - {"job.json"}
+    assert sum(map(len, bundle.data.values())) < 2**20, "a ConfigMap holds at most one MiB"
+    done = subprocess.run(["bash", "-n", "-c", script], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_bundle_without_data_says_so() -> None:
+    assert "No data of this run" in launchfiles.files(launch(Target.SLURM, inputs=()))["README.md"]
+    assert "No data of this run" not in launchfiles.files(launch(Target.SLURM))["README.md"]
+
+
+def test_grades_say_what_holds_and_no_more() -> None:
+    lines = [
+        Line(step=step, loss=bits(5.0 / step), gradient_norm=bits(1.0), order="a" * 64, state="b" * 16)
+        for step in (1, 2)
+    ]
+    assert grade(lines, lines, ("r", "r")).tier == "T1"
+    near = [replace(lines[0], loss=lines[0].loss + 1), lines[1]]
+    graded = grade(near, lines, ("r", "s"))
+    assert (graded.tier, graded.first_difference, graded.root_equal) == ("T3", 1, False)
+    assert 0 < graded.loss_distance < Fraction(1, 10**6)
+    assert grade(lines, lines, ("r", "s")).tier == "T3"
+    far = [replace(lines[0], loss=bits(9.0)), lines[1]]
+    assert grade(far, lines, ("r", "s")).tier is None
+    other = [replace(line, order="c" * 64) for line in lines]
+    assert not grade(other, lines, ("r", "r")).holds, "another order of the data is no reproduction"
+    none = [replace(lines[0], loss=bits(float("nan"))), lines[1]]
+    assert not grade(none, lines, ("r", "s")).holds
+    for run in ([], lines[:1]):
+        with pytest.raises(Refused):
+            grade(run, lines, ("r", "r"))
+
+
+def _read(value: Any, kind: str) -> Any:
+    """The object as the package's models read it; nothing may be lost on the way through them."""
+    from kubernetes import client  # some seconds
+
+    api = client.ApiClient()
+    read = api.deserialize(json.dumps(value), kind, "application/json")
+    assert api.sanitize_for_serialization(read) == value
+    return read
+
+
+def test_a_cluster_of_one_is_a_cluster() -> None:
+    assert [*Cluster(processes=1, devices_per_process=1, mesh={}).ranks()] == [(0, 0, 0, range(1))]

@@ -42,12 +42,10 @@ def command(name: Reference, other: str, **how: Any) -> None:
     archive = wiring.root()
     asked = request(name, {**how, **_NOTHING})
     comparer = rederiving.comparer(archive)
-    plan = rederiving.planner(archive).plans(asked)[0]
-    allowed = how["yes"] or plan.trusted is not None
 
     def meter(one: Any) -> Meter:
         say(*plan_views(one))
-        if not allowed:
+        if not (how["yes"] or one.trusted):
             emit({"plans": [plan_facts(one)], "ran": False}, as_json=how["as_json"])
             talk("A window must be replayed, and nothing was run. Look at commit and command, then add --yes.")
             click.get_current_context().exit(Refused.exit_code)

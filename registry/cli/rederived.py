@@ -157,6 +157,9 @@ def _conclusion(done: Rederived) -> Mark:
     steps = "" if mark.steps is None else f", {count(len(mark.steps), 'step')} of {len(done.plan.target.steps or ())}"
     if mark.steps is not None and not mark.whole:
         steps = f", steps {mark.steps.start} to {mark.steps.stop} of {(done.plan.target.steps or mark.steps).stop}"
+    if mark.agrees and mark.changes:
+        told = f"{mark.tier}: {name} was made again with the same bits under other settings{steps}."
+        return Mark(told, Tone.GOOD)
     if mark.agrees:
         return Mark(f"{mark.tier}: {name} was made again, bit for bit{steps}.", Tone.GOOD)
     facts = ", ".join(dict.fromkeys([*mark.changes, *mark.setup]))

@@ -94,6 +94,11 @@ class Mark:
         return self.verdict is Verdict.AGREES
 
     @property
+    def witnesses(self) -> bool:
+        """Whether it speaks for the record: the same bytes, and nothing was changed on purpose."""
+        return self.agrees and not self.changes
+
+    @property
     def steps(self) -> range | None:
         """The steps that were replayed, as completed updates before each; None when there are none."""
         if self.first_step is None or self.last_step is None or self.last_step <= self.first_step:

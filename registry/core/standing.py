@@ -55,11 +55,11 @@ class Standing:
 def standing(witnesses: Sequence[Execution], attempts: Mapping[str, Execution]) -> Standing:
     """Judge complete executions of one product. ``attempts`` are all executions of the stage, by attempt."""
     windows = _windows(witnesses, attempts)
-    exact = [one for one, mark in windows if mark.agrees and mark.steps is not None]
+    exact = [(one, mark.steps) for one, mark in windows if mark.witnesses and mark.steps is not None]
     ranges = [covered(one, attempts) for one in witnesses]
     known = [steps for steps in ranges if steps is not None]
-    hosts = tuple(sorted({str(one.host.get("name")) for one in (*witnesses, *exact)}))
-    seen = [*known, *_within(known, [mark.steps for _, mark in windows if mark.agrees and mark.steps is not None])]
+    hosts = tuple(sorted({str(one.host.get("name")) for one in (*witnesses, *(one for one, _ in exact))}))
+    seen = [*known, *_within(known, [steps for _, steps in exact])]
     replayed, total = (None, None) if not known or len(known) < len(ranges) else _twice(seen)
     again = len(witnesses) > 1 if replayed is None else replayed > 0
     best = Tier.CUSTODY if not again else Tier.SAME_SETUP if len(hosts) == 1 else Tier.OTHER_HOST
@@ -89,7 +89,7 @@ def _within(known: Sequence[range], windows: Sequence[range]) -> list[range]:
 
 def _approximate(marks: Iterable[Mark]) -> tuple[Tier, str | None]:
     """T3 or T4 as a re-derivation says it, the nearest; else custody."""
-    told = {mark.tier: mark for mark in marks if not mark.agrees and mark.whole}
+    told = {mark.tier: mark for mark in marks if not mark.witnesses and mark.whole}
     if Tier.TOLERANCE.value in told:
         return Tier.TOLERANCE, told[Tier.TOLERANCE.value].tolerance
     if Tier.NOISE.value in told:

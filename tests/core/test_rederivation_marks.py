@@ -83,6 +83,11 @@ def test_a_mark_cannot_add_steps_to_a_run() -> None:
     assert told(window(replace(MARK, first_step=50, last_step=60))) == ("T0", 0)
 
 
+def test_the_same_bits_under_other_settings_are_no_witness() -> None:
+    other = replace(MARK, whole=True, tier="T3", tolerance="0", changes={"determinism.nproc": ["2", "1"]})
+    assert told(window(other)) == ("T3 within 0", 0)
+
+
 def test_only_agreeing_windows_of_this_product_count() -> None:
     assert told(window(replace(MARK, verdict=Verdict.CONTRADICTS))) == ("T0", 0)
     assert told(window(replace(MARK, product=sha256(b"another")))) == ("T0", 0)

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Final
 
 from registry.core import canonical, distances
-from registry.core.canonical import Json
 from registry.core.comparison import Change, file_changes
 from registry.core.digests import FileEntry
 from registry.core.ledger import Ledger
@@ -156,22 +155,23 @@ def _mark(plan: Plan, replayed: Replayed, parting: Parting, *, agrees: bool) -> 
     meant = {key.replace(".", " ") for key in replayed.changed}
     deciding = (one for one in parting.setup if one.can_change_bits and one.fact not in meant)
     setup = {one.fact: [one.recorded, one.found] for one in deciding}
-    other = bool(replayed.changed or plan.request.variables or setup)
+    setup = {**{f"variable {name}": [None, "set"] for name in plan.request.variables}, **setup}
+    other = bool(replayed.changed or setup)
     verdict = Verdict.AGREES if agrees else Verdict.MISMATCH if other else Verdict.CONTRADICTS
-    changed: dict[str, Json] = {**replayed.changed, **{key: [None, one] for key, one in plan.request.variables.items()}}
     tolerance, noise = plan.request.tolerance, plan.request.noise
+    exact = agrees and not replayed.changed
     return Mark(
         product=plan.target.product_digest,
         execution=plan.target.execution_digest,
         verdict=verdict,
         whole=replayed.product is not None,
-        tier=_exact(plan, replayed) if agrees else _approximate(plan, replayed, parting),
+        tier=_exact(plan, replayed) if exact else _approximate(plan, replayed, parting, agrees=agrees),
         first_step=None if plan.steps is None else plan.steps.start,
         last_step=_reached(plan, replayed),
-        changes=changed,
+        changes=replayed.changed,
         setup=dict(list(setup.items())[:_MOST]),
         difference=None if agrees else parting.to_json(),
-        tolerance=None if agrees or tolerance is None else str(tolerance),
+        tolerance="0" if agrees and replayed.changed else None if agrees or tolerance is None else str(tolerance),
         noise=None if agrees or noise is None else str(noise),
     )
 
@@ -182,10 +182,15 @@ def _exact(plan: Plan, replayed: Replayed) -> str:
     return (Tier.SAME_SETUP if here in plan.target.hosts else Tier.OTHER_HOST).value
 
 
-def _approximate(plan: Plan, replayed: Replayed, parting: Parting) -> str | None:
-    """T3 within the tolerance, of a run that was asked the same; T4 when the held-out loss is within the noise."""
+def _approximate(plan: Plan, replayed: Replayed, parting: Parting, *, agrees: bool) -> str | None:
+    """T3 within the tolerance, of a run that was asked the same; T4 when the held-out loss is within the noise.
+
+    The same bits under other settings are within a tolerance of nothing, and no witness: something else was asked.
+    """
     tolerance, noise = plan.request.tolerance, plan.request.noise
     asked_the_same = all(key.startswith("determinism.") for key in replayed.changed)
+    if agrees:
+        return Tier.TOLERANCE.value if asked_the_same else Tier.NOISE.value
     losses = (*parting.steps, *parting.heldout)
     if tolerance is not None and asked_the_same and distances.within(tolerance, parting.distances, losses):
         return Tier.TOLERANCE.value

@@ -3,8 +3,8 @@
 A whole replay that agrees is complete, with the recorded product: a witness. One that contradicts is complete, with the
 product that it gave: two products of one recipe are reported and never overwritten. A mismatch has failed to give the
 recorded product, and a window was interrupted on purpose; neither has a product, so neither is taken for the stage's
-newest. Trackers are not told: their files vanish with the worktree. Nor is that a window went on and was stopped, which
-is no incident of the run.
+newest. The same bits under other settings are no witness either, since something else was asked. Trackers are not told:
+their files vanish with the worktree. Nor is that a window went on and was stopped, which is no incident of the run.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Teller:
     def tell(self, yard: Yard, plan: Plan, replayed: Replayed, mark: Mark) -> tuple[Digest, Execution]:
         """Write the execution and what it speaks of."""
         outcome, product = Outcome.INTERRUPTED, None
-        if mark.whole and mark.verdict is not Verdict.MISMATCH:
+        if mark.whole and mark.verdict is not Verdict.MISMATCH and not mark.changes:
             outcome = Outcome.COMPLETE
             product = mark.product if mark.agrees else self._contradiction(yard, replayed)
         elif mark.verdict is Verdict.MISMATCH:
@@ -95,6 +95,9 @@ def _cause(mark: Mark, outcome: Outcome) -> Mapping[str, Json] | None:
         return None
     steps = mark.steps
     span = "" if steps is None else f" of the steps {steps.start} to {steps.stop}"
+    if mark.changes and mark.agrees:
+        message = f"Made again{span} under other settings ({', '.join(mark.changes)}), with the same bits."
+        return {"error": "OtherSettings", "message": message}
     if mark.agrees:
         return {"error": "Window", "message": f"A replay{span} on purpose; it agrees with the record."}
     told = mark.difference or {}

@@ -107,6 +107,7 @@ def steps(thing: Thing) -> str:
     first, last = thing.text("first_step"), thing.text("last_step")
     if first:
         return f"steps {first}..{last}"
+    last = last or thing.text("reached_step")
     if thing.text("steps"):
         return f"{last} of {thing.text('steps')} steps" if last else f"{thing.text('steps')} steps"
     return ""

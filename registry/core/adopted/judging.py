@@ -88,7 +88,7 @@ def _figures(thing: Thing, shelf: Shelf) -> Iterator[Edge]:
         found = [_finding(place, one) for one in weighed.quarrels if one.quantity == quantity]
         yield place.edge(State.CONTRADICTED, found[0].text, found)
     if weighed.confirmed:
-        what = f"{len(weighed.confirmed)} figures follow from others by arithmetic, to their last printed digit"
+        what = f"{len(weighed.confirmed)} figures agree with the arithmetic here, to their last printed digit"
         yield Place(thing.name, Kind.FIGURE, "derived").edge(State.VERIFIED, what)
     if weighed.shared or weighed.single:
         several = f"{len(weighed.shared)} by sources that agree, " if weighed.shared else ""

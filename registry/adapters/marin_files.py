@@ -74,7 +74,7 @@ def _step(value: Mapping[str, Json], launch: Mapping[str, Json], data: bytes, en
     planned = value.get("executor_version") == STUB
     commit = launch.get("git_commit")
     facts = {**_facts(value), "launch": dict(launch), "commit": commit if isinstance(commit, str) else None}
-    name = _text(value, "name") or _text(value, "output_path") or "unnamed"
+    name = _text(value, "output_path") or _text(value, "name") or "unnamed"  # Others depend on it by its output path.
     return _record(name, facts, (data, Ended.PLANNED if planned else ended, time), value.get("dependencies"))
 
 

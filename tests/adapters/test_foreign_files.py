@@ -103,8 +103,9 @@ def test_a_plan_is_no_execution_whatever_lies_beside_it():
 
 
 def test_a_launch_tells_of_its_steps_as_planned_with_one_commit():
-    launch = {"git_commit": COMMIT, "user": "x", "prefix": "gs://bucket", "steps": [STEP, {**STEP, "name": "b"}]}
-    found = read(launch)
+    after = {**STEP, "name": "b", "output_path": "gs://bucket/b-7", "dependencies": [STEP["output_path"]]}
+    found = read({"git_commit": COMMIT, "user": "x", "prefix": "gs://bucket", "steps": [STEP, after]})
+    assert found[1].links[0].name == found[0].name == "marin/artifact/gs/bucket/tokenized/fineweb-456"
     assert [one.ended for one in found] == [Ended.PLANNED] * 2
     assert {told(one)["commit"] for one in found} == {COMMIT}
 

@@ -116,8 +116,11 @@ def test_a_window_is_replayed_from_a_kept_checkpoint(archive, again):
 
 def test_windows_count_for_their_steps_only(archive, again, reckon):
     again("haul/1", "--from", "haul/1@step-6")
+    status, told = again("haul/1", "--set", "hauls.1.pace=1")
+    assert (status, told["rederived"][0]["verdict"]) == (0, "agrees")
     [state] = [one for one in json.loads(reckon("status", "--json").stdout)["stages"] if one["stage"] == "haul/1"]
     assert (state["standing"]["tier"], state["standing"]["replayed_steps"]) == ("T1", 3)
+    assert state["standing"]["witnesses"] == 1, "under other settings something else was asked"
 
 
 def test_the_old_code_runs_after_a_later_commit(archive, again, reckon):
@@ -212,13 +215,13 @@ def test_a_kill_leaves_nothing_behind(archive, again):
     temporary = Path(os.environ["TMPDIR"])
     process = subprocess.Popen([sys.executable, "-m", "registry", "rederive", "haul/1", "--yes"], env=_environment())
     deadline = time.monotonic() + 60
-    while not list(temporary.glob("*/tree/artifacts/scratch/haul/1/*/work/transcript.jsonl")):
+    while not list(temporary.glob("*/tree/artifacts/scratch/haul/**/transcript.jsonl")):
         assert time.monotonic() < deadline
         time.sleep(0.05)
     process.send_signal(signal.SIGKILL)
     process.wait()
     [folder] = temporary.iterdir()
-    [lines] = folder.glob("tree/artifacts/scratch/haul/1/*/work/transcript.jsonl")
+    [lines] = folder.glob("tree/artifacts/scratch/haul/**/transcript.jsonl")
     time.sleep(0.5)
     before = len(parse(lines.read_bytes()).lines)
     time.sleep(0.8)

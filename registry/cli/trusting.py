@@ -6,6 +6,7 @@ can read. No rule of the archive lives here.
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -171,9 +172,18 @@ def policy_entry(public: PublicKey, settings: Mapping[str, Any]) -> str:
 
     if not settings["who"] or not (settings["releases"] or settings["attests"]):
         raise click.UsageError("An entry for trust.toml needs --who, and --releases or --attests.")
-    times = {name: settings[name] and f"{settings[name]:%Y-%m-%d}T00:00:00.000000Z" for name in ("valid_from", "end")}
-    given = {name: settings[name] for name in ("who", "releases", "attests")}
-    return entry(TrustedKey(public_key=public, revoked=None, keeps=frozenset(), **times, **given))
+    return entry(
+        TrustedKey(
+            who=settings["who"],
+            public_key=public,
+            releases=settings["releases"],
+            attests=settings["attests"],
+            valid_from=_day(settings["valid_from"]),
+            end=_day(settings["end"]),
+            revoked=None,
+            keeps=frozenset(),
+        )
+    )
 
 
 def secret(file: Path | None, prompt: str) -> Callable[[], str]:
@@ -201,3 +211,7 @@ def read_secret(file: Path) -> str:
 
 def _shown(place: str) -> str:
     return place.partition("?")[0]
+
+
+def _day(moment: dt.datetime | None) -> str | None:
+    return None if moment is None else f"{moment:%Y-%m-%d}T00:00:00.000000Z"

@@ -28,7 +28,7 @@ SOFTHSM = next((path for path in Path("/usr/lib").glob("**/libsofthsm2.so") if p
 
 @pytest.fixture(scope="module")
 def sealed(tmp_path_factory: pytest.TempPathFactory) -> Sealed:
-    return trusted.seal(tmp_path_factory.mktemp("signed"))
+    return trusted.seal(tmp_path_factory.mktemp("signed"), by_hand=False)
 
 
 @pytest.fixture
@@ -233,7 +233,9 @@ def test_a_key_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
         signing.open_key(str(place), lambda: "")
 
 
-@pytest.mark.parametrize("text", ["", "not a key", "-----BEGIN " + "PRIVATE KEY-----\nAAAA\n-----END " + "PRIVATE KEY-----\n"])
+@pytest.mark.parametrize(
+    "text", ["", "not a key", "-----BEGIN " + "PRIVATE KEY-----\nAAAA\n-----END " + "PRIVATE KEY-----\n"]
+)
 def test_what_is_no_key_is_refused(tmp_path: Path, text: str) -> None:
     place = tmp_path / "a.pem"
     place.write_text(text)

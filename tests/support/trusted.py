@@ -15,9 +15,11 @@ from registry.core import canonical
 from registry.core.attestation import Outcome, Rederivation
 from registry.core.digests import Digest, sha256
 from registry.core.dsse import IN_TOTO, Envelope
+from registry.core.modelsig import IGNORED, SIGNATURE
 from registry.core.names import Name
 from registry.core.records import Output, Product
 from registry.core.release import STATEMENT, Identity, ReleaseStatement, Terms, Weights
+from registry.core.statement import Statement, Subject
 from registry.core.trust import TrustPolicy
 from registry.workflows.trusted import Expected, TrustChecker, Trusted
 
@@ -91,8 +93,8 @@ def key(place: Path) -> Key:
     return open_key(str(place), lambda: "")
 
 
-def seal(root: Path) -> Sealed:
-    """Make a release below ``root``."""
+def seal(root: Path, *, by_hand: bool = True) -> Sealed:
+    """Make a release below ``root``; with ``by_hand`` the library that signs folders is not asked (nor loaded)."""
     keys = {name: key(root / f"{name}.pem") for name in ("lab", "other", "stranger")}
     folder = root / "release"
     write(folder, "model.safetensors", b"weights" * 100)
@@ -100,19 +102,42 @@ def seal(root: Path) -> Sealed:
     for name, payload in stages().items():
         write(folder, f"provenance/stages/{name}.dsse.json", sign(IN_TOTO, payload, keys["lab"]).encode())
     write(folder, "provenance/attestations/other.dsse.json", attestation(keys["other"]).encode())
-    state(folder, TERMS, keys["lab"])
+    state(folder, TERMS, keys["lab"], by_hand=by_hand)
     return Sealed(folder=folder, **keys)
 
 
-def state(folder: Path, terms: Terms, by: Key) -> ReleaseStatement:
+def state(folder: Path, terms: Terms, by: Key, *, by_hand: bool = True) -> ReleaseStatement:
     """Write the release statement over what lies in the folder, and sign the whole."""
-    for name in (STATEMENT, "model.sig"):
+    for name in (STATEMENT, SIGNATURE):
         (folder / name).unlink(missing_ok=True)
     files = {entry.path: entry.digest for entry in ReleaseFolder(root=folder).entries()}
     statement = ReleaseStatement(terms=terms, files=files)
     write(folder, STATEMENT, sign(IN_TOTO, statement.payload, by).encode())
-    sign_folder(folder, by)
+    if by_hand:
+        write(folder, SIGNATURE, model_sig(folder, by))
+    else:
+        sign_folder(folder, by)
     return statement
+
+
+def model_sig(folder: Path, by: Key) -> bytes:
+    """A ``model.sig`` in the form in which the library writes it."""
+    files = {entry.path: entry.digest for entry in ReleaseFolder(root=folder).entries()}
+    total = sha256(b"".join(bytes.fromhex(one.hex) for one in files.values()))
+    way = {"method": "files", "hash_type": "sha256", "allow_symlinks": False, "ignore_paths": list(IGNORED)}
+    listed = [{"name": path, "algorithm": "sha256", "digest": one.hex} for path, one in files.items()]
+    statement = Statement(
+        subjects=(Subject.of_bytes("release", total),),
+        predicate_type="https://model_signing/signature/v1.0",
+        predicate={"serialization": way, "resources": listed},
+    )
+    envelope = sign(IN_TOTO, statement.encode(), by).to_json()
+    bundle = {
+        "mediaType": "application/vnd.dev.sigstore.bundle.v0.3+json",
+        "verificationMaterial": {"publicKey": {"hint": by.public_key.hint}},
+        "dsseEnvelope": {**envelope, "signatures": [{"sig": envelope["signatures"][0]["sig"], "keyid": ""}]},
+    }
+    return canonical.encode(bundle)
 
 
 def attestation(by: Key, word: Rederivation = WORD) -> Envelope:

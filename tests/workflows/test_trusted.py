@@ -69,7 +69,6 @@ def test_a_key_that_may_not_sign_this_is_a_finding(sealed: Sealed, settings: dic
     assert said in finding.text
 
 
-@pytest.mark.slow
 def test_a_key_that_the_policy_does_not_know_is_a_finding(sealed: Sealed, own: Path) -> None:
     state(own, TERMS, sealed.stranger)
     found = check(own, sealed.policy())
@@ -110,7 +109,6 @@ def test_renaming_an_old_release_breaks_its_signature(sealed: Sealed, own: Path)
     assert any("is not over these bytes" in text for text in texts(found))
 
 
-@pytest.mark.slow
 def test_the_two_signatures_must_be_of_one_release(sealed: Sealed, own: Path) -> None:
     """The signature of one release beside the statement of another, both by the lab."""
     write(own, "config.json", b"{ }\n")
@@ -121,7 +119,6 @@ def test_the_two_signatures_must_be_of_one_release(sealed: Sealed, own: Path) ->
     assert f"{SIGNATURE} and the release statement speak of different bytes of config.json." in texts(found)
 
 
-@pytest.mark.slow
 def test_model_sig_by_another_key_is_told(sealed: Sealed, own: Path) -> None:
     statement = (own / STATEMENT).read_bytes()
     state(own, TERMS, sealed.stranger)
@@ -169,7 +166,6 @@ def test_files_of_git_and_of_the_hubs_client_are_no_part_of_a_release(own: Path)
     assert check(own).holds
 
 
-@pytest.mark.slow
 def test_a_stages_statement_by_another_key_is_a_finding(sealed: Sealed, own: Path) -> None:
     payload = trusted.stages()["data"]
     write(own, "provenance/stages/data.dsse.json", sign(IN_TOTO, payload, sealed.stranger).encode())
@@ -178,21 +174,18 @@ def test_a_stages_statement_by_another_key_is_a_finding(sealed: Sealed, own: Pat
     assert any(text.startswith("provenance/stages/data.dsse.json: The envelope is signed by the key") for text in found)
 
 
-@pytest.mark.slow
 def test_a_gap_in_the_chain_of_stages_is_a_finding(sealed: Sealed, own: Path) -> None:
     (own / "provenance/stages/data.dsse.json").unlink()
     state(own, TERMS, sealed.lab)
     assert texts(check(own)) == ["artifacts/data is a dependency and no statement's subject."]
 
 
-@pytest.mark.slow
 def test_a_chain_that_does_not_end_in_the_product_is_a_finding(sealed: Sealed, own: Path) -> None:
     other = replace(TERMS, product=sha256(b"something else"))
     state(own, other, sealed.lab)
     assert texts(check(own)) == [f"No stage's statement tells of the released product {other.product.short}."]
 
 
-@pytest.mark.slow
 def test_an_attestation_that_nobody_signed_is_a_finding(sealed: Sealed, own: Path) -> None:
     good = Envelope.parse((own / "provenance/attestations/other.dsse.json").read_bytes())
     forged = replace(good, payload=good.payload.replace(b'"T2"', b'"T4"'))

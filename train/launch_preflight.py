@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from packaging.markers import Marker
+
 from registry.core.digests import sha256
 from registry.errors import ReckonError
 from train import paths, tensorfile
@@ -31,7 +33,7 @@ from train.launch_spec import Spec, read_spec
 HASHED: Final = ("jax", "jaxlib", "marin-levanter", "marin-haliax", "equinox", "optax")
 _REHEARSAL_BYTES: Final = 8 * 2**20
 _CLOCK_SECONDS: Final = 5.0
-_PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^ ;\\]+)")
+_PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^ ;\\]+)(?: *; *([^\\]+?))? *\\?$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,8 +96,11 @@ def _wheels(spec: Spec) -> tuple[bool, str]:
 
 
 def _pinned(line: str) -> tuple[str, str] | None:
+    """Name and version that a line of the lock pins for this Python and platform; None for any other line."""
     match = _PIN.match(line)
-    return None if match is None else (match[1].lower(), match[2])
+    if match is None or (match[3] is not None and not Marker(match[3]).evaluate()):
+        return None
+    return match[1].lower(), match[2]
 
 
 def _whole(distribution: importlib.metadata.Distribution) -> bool:

@@ -159,7 +159,6 @@ class Progress:
     def __init__(self, root: Path, stage: str) -> None:
         self._root = root
         self._stage = stage
-        self._seen: dict[Path, tuple[int, int]] = {}
 
     def transcript(self) -> Path | None:
         """The transcript that the stage writes, or has written."""
@@ -180,11 +179,6 @@ class Progress:
         """The folder that lets the stage resume, once it is there."""
         owners = sorted((self._root / "artifacts/scratch" / self._stage).glob("*/owners.json"))
         return owners[0].parent if len(owners) == 1 else None
-
-    def checkpoints(self) -> Path | None:
-        """Where the stage keeps its checkpoints."""
-        path = self.transcript()
-        return None if path is None else path.parent / "checkpoints"
 
     def _places(self) -> Iterator[Path]:
         yield self._root / "artifacts" / self._stage / "transcript.jsonl"

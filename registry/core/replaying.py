@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from registry.core.canonical import Json
 from registry.core.digests import Digest
 from registry.core.ledger import Ledger
 from registry.core.names import Name
@@ -135,13 +134,6 @@ def span(wanted: Target, start: str | None, steps: int | None) -> Span:
     if not first < stop <= last:
         raise Refused(f"{wanted.stage} has steps {first} to {last} from there, not {first} to {stop}.")
     return Span(begin=begin, stop=None if stop == last else stop)
-
-
-def parent_facts(facts: Mapping[str, Json] | None) -> tuple[str, int] | None:
-    """Stage and step of a parent as an execution tells them; None when there is none or they make no sense."""
-    if facts is None or not isinstance(facts.get("step"), int):
-        return None
-    return str(facts.get("name")), int(str(facts["step"]))
 
 
 def _begin(wanted: Target, start: str | None) -> int | None:

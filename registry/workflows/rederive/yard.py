@@ -105,10 +105,6 @@ class Watch(Protocol):
         """The folder that lets it resume."""
         ...
 
-    def checkpoints(self) -> Path | None:
-        """The folder of its kept checkpoints."""
-        ...
-
 
 class RecordedStage(Protocol):
     """What a recorder wrote."""

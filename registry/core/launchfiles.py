@@ -121,7 +121,7 @@ def _sbatch(launch: Launch) -> str:
 {gpus}{segment}#SBATCH --exclusive
 #SBATCH --requeue
 #SBATCH --open-mode=append
-#SBATCH --output={launch.slug}-%j.log
+#SBATCH --output=artifacts/{launch.slug}-%j.log
 #SBATCH --signal=B:TERM@600
 # Racks have {RACK_SLOTS} nodes, {RACK_NODES} are used: --segment keeps each group in one rack.
 # Submit it in the run's folder:

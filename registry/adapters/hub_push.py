@@ -99,7 +99,8 @@ class HubRepository:
             with ExitStack() as open_files:
                 turn = []
                 for path in some:
-                    source = change.added[path]
+                    added = change.added[path]
+                    source = added if isinstance(added, bytes) else Path(added)
                     counted = _counted(source, open_files, advance)
                     turn.append(CommitOperationAdd(path, source if counted is None else counted))
                     if counted is not None:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
+from pathlib import PurePath
 from typing import Final, Self
 
 from registry.core.digests import Digest, FileEntry, git_blob, sha256
@@ -62,7 +62,7 @@ class Change:
     branch: str
     parent: str
     title: str
-    added: Mapping[str, Path | bytes]
+    added: Mapping[str, PurePath | bytes]
     removed: tuple[str, ...] = ()
     copied: tuple[str, ...] = ()
     source: str = ""
@@ -73,7 +73,7 @@ class Parcel:
     """Files that go to a hub together. ``read`` gives the bytes of a small one, ``paths`` where each lies here."""
 
     files: Mapping[str, FileEntry]
-    paths: Mapping[str, Path]
+    paths: Mapping[str, PurePath]
     read: Callable[[str], bytes]
     _blob: Callable[[str], Digest] = field(init=False, repr=False)
 
@@ -81,7 +81,7 @@ class Parcel:
         object.__setattr__(self, "_blob", cache(lambda path: git_blob(self.read(path))))
 
     @classmethod
-    def of(cls, entries: Iterable[FileEntry], folder: Path, read: Callable[[str], bytes]) -> Self:
+    def of(cls, entries: Iterable[FileEntry], folder: PurePath, read: Callable[[str], bytes]) -> Self:
         """All files of a folder."""
         files = {entry.path: entry for entry in entries}
         return cls(files=files, paths={path: folder / path for path in files}, read=read)

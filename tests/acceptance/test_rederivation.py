@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +17,7 @@ import pytest
 from support import hauled
 from support.hauled import Hauled
 
+from registry.adapters.hashing import folder_locator
 from registry.core.transcript import parse
 
 pytestmark = pytest.mark.slow
@@ -194,6 +197,23 @@ def test_inputs_are_verified_before_use(archive, reckon):
     path.unlink()
     assert reckon("rederive", "haul/1", "--yes").status == 2
     assert archive.marks() == []
+
+
+def test_inputs_come_from_a_remote_where_the_checkout_has_none(archive, again, reckon, tmp_path):
+    data = (archive.root / "artifacts/rope/rope.txt").read_bytes()
+    md5 = hashlib.md5(data, usedforsecurity=False).hexdigest()
+    listed = json.dumps([{"md5": md5, "relpath": "rope.txt"}]).encode()
+    remote = tmp_path / "remote/files/md5"
+    for name, held in ((md5, data), (folder_locator([("rope.txt", md5)]), listed)):
+        (remote / name[:2]).mkdir(parents=True, exist_ok=True)
+        (remote / name[:2] / name[2:]).write_bytes(held)
+    archive.write(
+        ".dvc/config.local", f"[core]\n    remote = far\n['remote \"far\"']\n    url = {tmp_path / 'remote'}\n"
+    )
+    shutil.rmtree(archive.root / "artifacts")
+    assert again("haul/1")[0] == 0
+    (remote / md5[:2] / md5[2:]).write_bytes(data.replace(b"fathom", b"fathon"))
+    assert reckon("rederive", "haul/1", "--yes").status == 1, "a remote is believed no more than a checkout"
 
 
 def test_a_failing_command_is_recorded_and_told(archive, reckon):

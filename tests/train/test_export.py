@@ -248,6 +248,16 @@ class TestExport:
             found = model(torch.tensor([ids])).logits[0].numpy()
         assert np.abs(found - logits(ids)).max() < BOUND
 
+    def test_a_release_proves_its_loading(self, archive: Archive, tokenize: Any) -> None:
+        from train.exporting import proving
+
+        told = proving.proved(archive.folder)
+        assert told["settings"].startswith("loaded by transformers ")
+        assert told["logits"].startswith("not compared here" if find_spec("torch") is None else "those of torch")
+        prompts = [tokenize(PROMPTS["sentence"]).input_ids[:POSITIONS]]
+        [found] = proving._levanter(str(archive.folder.resolve()), prompts)
+        assert np.abs(found - Reference(archive.folder).logits(prompts[0])).max() < proving.BOUND
+
     def test_a_smaller_dtype_is_compared_with_the_rounded_checkpoint(self, archive: Archive, tmp_path: Path) -> None:
         export = archive.build(tmp_path / "half", dtype="bfloat16")
         assert export.read_back.rounded

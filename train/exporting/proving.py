@@ -77,6 +77,7 @@ def _distance(folder: Path) -> float:
 def _levanter(place: str, prompts: list[list[int]]) -> list[Any]:
     """Levanter's logits of each prompt, from the same folder; what follows the ids is masked, and cut off."""
     import haliax as hax
+    import jax
     import jax.numpy as jnp
     import numpy as np
     from levanter.layers.attention import AttentionMask
@@ -84,12 +85,14 @@ def _levanter(place: str, prompts: list[list[int]]) -> list[Any]:
 
     converter = MixtralConfig().hf_checkpoint_converter(ref_checkpoint=place)
     config = converter.config_from_hf_checkpoint()
-    model = converter.load_pretrained(config.model_type, config=config, dtype=jnp.float32)
     found = []
-    for ids in prompts:
-        padded = np.pad(np.asarray(ids, np.int32), (0, config.max_seq_len - len(ids)))
-        told = model(hax.named(padded, config.max_Pos), attn_mask=AttentionMask.causal())
-        found.append(np.asarray(told.array)[: len(ids)])
+    with hax.partitioning.set_mesh(jax.sharding.Mesh(np.array(jax.devices()[:1]).reshape(1, 1), ("data", "model"))):
+        model = converter.load_pretrained(config.model_type, config=config, dtype=jnp.float32)
+        forward = hax.named_jit(lambda one, tokens: one(tokens, attn_mask=AttentionMask.causal()))
+        for ids in prompts:
+            padded = np.pad(np.asarray(ids, np.int32), (0, config.max_seq_len - len(ids)))
+            told = forward(model, hax.named(padded, config.max_Pos))
+            found.append(np.asarray(told.array)[: len(ids)])
     return found
 
 

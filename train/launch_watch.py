@@ -1,6 +1,6 @@
 """The watchdog of a launch: it runs a command, ends it when nothing moves, and starts it again while it makes progress.
 
-Run as ``python -m train.launch_watch PLAN --progress FILE -- COMMAND …``. Progress is a growing FILE. A command that
+Run as ``python -m train.launch_watch --progress FILE PLAN -- COMMAND …``. Progress is a growing FILE. A command that
 stands still for ``stall_seconds`` gets SIGTERM, and SIGKILL after a while. It is started again ``restarts`` times at
 most, and not when it failed without having moved since its last start, nor when it refused (2) or a claim did not hold
 (1): doing the same again would end the same. Standard library only.

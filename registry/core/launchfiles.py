@@ -134,7 +134,7 @@ export RECKON_COORDINATOR="$head_node:{COORDINATOR_PORT}"
 srun --kill-on-bad-exit=1 "$here/preflight.sh"
 {_opening(launch)}status=0
 # shellcheck disable=SC2016  # the worker's shell reads its own rank
-python -m train.launch_watch "$here/plan.json" --progress "$here/out/transcript.jsonl" -- \\
+python -m train.launch_watch --progress "$here/out/transcript.jsonl" "$here/plan.json" -- \\
   srun --kill-on-bad-exit=1 bash -c 'here="$0"; exec {worker}' "$here" &
 watch=$!
 trap 'kill -TERM "$watch"' TERM

@@ -1,0 +1,61 @@
+"""The watchdog: what stands still is ended, what moved is started again, and what refused is left alone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from train.launch_watch import STALLED, Policy, watch
+
+QUICK = Policy(stall_seconds=0.4, restarts=3, grace_seconds=0.2, look_seconds=0.02)
+
+
+def script(progress: Path, body: str) -> list[str]:
+    return ["bash", "-c", f"progress={progress}\n{body}"]
+
+
+def test_a_command_that_ends_well_is_run_once(tmp_path: Path) -> None:
+    progress = tmp_path / "p"
+    assert watch(script(progress, "echo x >> $progress"), progress, QUICK) == 0
+    assert progress.read_text() == "x\n"
+
+
+def test_a_command_that_moved_and_died_is_started_again(tmp_path: Path) -> None:
+    progress = tmp_path / "p"
+    assert (
+        watch(script(progress, 'echo x >> $progress; test "$(wc -l < $progress)" = 3 || exit 9'), progress, QUICK) == 0
+    )
+    assert progress.read_text() == "x\nx\nx\n"
+
+
+@pytest.mark.parametrize("status", [1, 2])
+def test_refusals_and_claims_that_fail_are_not_tried_again(status: int, tmp_path: Path) -> None:
+    progress = tmp_path / "p"
+    assert watch(script(progress, f"echo x >> $progress; exit {status}"), progress, QUICK) == status
+    assert progress.read_text() == "x\n"
+
+
+def test_a_command_that_dies_without_moving_is_not_started_again(tmp_path: Path) -> None:
+    progress, starts = tmp_path / "p", tmp_path / "starts"
+    assert watch(script(progress, f"echo s >> {starts}; exit 9"), progress, QUICK) == 9
+    assert starts.read_text() == "s\n"
+
+
+def test_a_command_that_stands_still_is_ended_with_its_children(tmp_path: Path) -> None:
+    progress, late = tmp_path / "p", tmp_path / "late"
+    body = f"trap '' TERM; (trap '' TERM; sleep 2; touch {late}) & sleep 2"
+    assert watch(script(progress, body), progress, QUICK) == STALLED
+    subprocess.run(["sleep", "2"], check=True)
+    assert not late.exists()
+
+
+def test_it_is_run_as_the_scripts_run_it(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"watchdog": {"stall_seconds": 5, "restarts": 1}}))
+    command = [sys.executable, "-m", "train.launch_watch", "--progress", str(tmp_path / "p"), str(plan), "--"]
+    done = subprocess.run([*command, "bash", "-c", "exit 7"], cwd=Path(__file__).parents[2], check=False)
+    assert done.returncode == 7

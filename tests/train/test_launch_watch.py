@@ -47,9 +47,9 @@ def test_a_command_that_dies_without_moving_is_not_started_again(tmp_path: Path)
 
 def test_a_command_that_stands_still_is_ended_with_its_children(tmp_path: Path) -> None:
     progress, late = tmp_path / "p", tmp_path / "late"
-    body = f"trap '' TERM; (trap '' TERM; sleep 2; touch {late}) & sleep 2"
+    body = f"trap '' TERM; (trap '' TERM; sleep 1; touch {late}) & sleep 2"
     assert watch(script(progress, body), progress, QUICK) == STALLED
-    subprocess.run(["sleep", "2"], check=True)
+    subprocess.run(["sleep", "0.9"], check=True)
     assert not late.exists()
 
 

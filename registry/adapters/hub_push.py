@@ -125,8 +125,12 @@ class HubRepository:
     def _failure(self, what: str, error: Exception) -> Exception:
         """The error for a person; the very error for what went wrong on this disk."""
         import requests
+        from huggingface_hub.errors import LocalTokenNotFoundError
 
         causes = list(_causes(error))
+        if isinstance(error, LocalTokenNotFoundError):
+            remedy = "Set HF_TOKEN or HF_TOKEN_PATH, or run 'hf auth login'."
+            return Refused(f"There is no token for the hub at {self._place.endpoint}.", remedy=remedy)
         answer = next((one.response for one in causes if getattr(one, "response", None) is not None), None)
         if answer is not None:
             return self._refusal(what, answer)

@@ -12,6 +12,7 @@ from registry.cli import pushing, trusting, wiring
 from registry.cli.options import example, json_option
 from registry.cli.render import Fields, Mark, Table, Tone, emit, progress, talk
 from registry.cli.words import amount, count
+from registry.core.publications import checked_repository
 
 private_option = click.option("--private", is_flag=True, help="Should the repository be made, make it a private one.")
 reason_option = click.option("--reason", required=True, help="Why, in a sentence that users can act on.")
@@ -79,6 +80,7 @@ def checkpoints(name: str, repo: str, private: bool, as_json: bool) -> None:
     byte was pulled back. What is there already stays, so that a cut push goes on.
     """
     archive = wiring.root()
+    checked_repository(repo)
     ledger = wiring.ledger(archive)
     kept = pushing.kept(archive, ledger, name)
     size_bytes = sum(pushing.recorded(ledger, one).size_bytes for one in kept)

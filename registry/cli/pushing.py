@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +34,8 @@ def release_folder(archive: Path, name: str) -> Path:
 
     if (Path(name) / STATEMENT).is_file():
         return Path(name)
+    if Path(name).is_dir():
+        raise Refused(f"{name} holds no release.", remedy="Make one: reckon release build export --name …")
     stem, version = parse_reference(name)
     folders = [archive / RELEASES / stem / version] if version else sorted((archive / RELEASES / stem).glob("*.*.*"))
     found = [folder for folder in folders if (folder / STATEMENT).is_file()]
@@ -147,17 +148,27 @@ def kept(archive: Path, ledger: Ledger, name: str) -> Sequence[Kept]:
     from registry.core.resolving import artifact, root_of
     from registry.workflows.push.checkpoints import read_list
 
-    with suppress(Refused):
-        checkpoint = Name.parse(name)
-        if checkpoint.step is not None:
-            root = root_of(artifact(ledger, checkpoint).output)
-            if root is None:
-                raise DoesNotHold(f"{checkpoint} has no tensor root on record.")
-            with auditing.auditor(archive, lambda _: None) as auditor:
-                _, evidence = auditor.gather(checkpoint)
-            run = trajectory.segments(evidence, checkpoint, root)
-            return read_list(canonical.encode(trajectory.checkpoints(run, {})))
-    return read_list((release_folder(archive, name) / CHECKPOINTS).read_bytes())
+    checkpoint = _checkpoint(name)
+    if checkpoint is None:
+        return read_list((release_folder(archive, name) / CHECKPOINTS).read_bytes())
+    root = root_of(artifact(ledger, checkpoint).output)
+    if root is None:
+        raise DoesNotHold(f"{checkpoint} has no tensor root on record.")
+    with auditing.auditor(archive, lambda _: None) as auditor:
+        _, evidence = auditor.gather(checkpoint)
+    run = trajectory.segments(evidence, checkpoint, root)
+    return read_list(canonical.encode(trajectory.checkpoints(run, {})))
+
+
+def _checkpoint(name: str) -> Name | None:
+    """The checkpoint that is named, None for the name or the folder of a release."""
+    try:
+        found = Name.parse(name)
+    except Refused:
+        return None
+    if found.step is None and "/" in name and not Path(name).is_dir():
+        raise UnknownName(f"{name} is no checkpoint.", remedy=f"Name one, such as {name}@step-400.")
+    return found if found.step is not None else None
 
 
 def wish(archive: Path, name: str, repository: str, words: tuple[str, str | None, str | None]) -> Wish:

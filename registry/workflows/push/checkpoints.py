@@ -69,7 +69,7 @@ class Trajectory:
 
     def publish(self, kept: Sequence[Kept], *, private: bool) -> Iterator[Published]:
         """Publish each, by step. Raises as soon as one cannot be: those before it stay."""
-        self.site.patiently(lambda: allowed(self.site))
+        allowed(self.site)
         self.site.patiently(lambda: made(self.site, private=private))
         for one in sorted(kept, key=lambda each: (each.branch.step, each.branch.segment)):
             yield self._publish(one)

@@ -57,7 +57,7 @@ class Announcer:
 
     def announce(self, wish: Wish) -> Announced:
         """Put the notice on main. Said again in the same words, it stays one notice."""
-        self.site.patiently(lambda: allowed(self.site))
+        allowed(self.site)
         commit, release = self._published(wish.identity)
         if wish.known is not None and wish.known != release:
             raise DoesNotHold(

@@ -79,7 +79,7 @@ class Pusher:
         advice = check_limits(parcel)
         if self.room_bytes < ROOM_BYTES:
             raise Refused("The disk is too full to keep the record of a push.", remedy="Free 64 MiB or more.")
-        access = self.site.patiently(lambda: allowed(self.site))
+        access = allowed(self.site)
         main = self.site.commit_of(MAIN)
         listing = None if main is None else self.site.listing(main)
         self._standing(statement, listing)

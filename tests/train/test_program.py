@@ -1,4 +1,4 @@
-"""Programs of real functions: a refactoring keeps the fingerprint, another rounding does not; what is lowered trains."""
+"""Programs of real functions: a refactoring keeps the fingerprint, other rounding does not; what is lowered trains."""
 
 from __future__ import annotations
 

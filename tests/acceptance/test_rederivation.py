@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,8 @@ from support import hauled
 from support.hauled import Hauled
 
 from registry.adapters.hashing import folder_locator
+from registry.cli import wiring
+from registry.core.codec import record_bytes
 from registry.core.transcript import parse
 
 pytestmark = pytest.mark.slow
@@ -214,6 +217,22 @@ def test_inputs_come_from_a_remote_where_the_checkout_has_none(archive, again, r
     assert again("haul/1")[0] == 0
     (remote / md5[:2] / md5[2:]).write_bytes(data.replace(b"fathom", b"fathon"))
     assert reckon("rederive", "haul/1", "--yes").status == 1, "a remote is believed no more than a checkout"
+
+
+def test_a_forged_command_never_runs(archive, reckon, tmp_path):
+    """Records that name a command which the commit does not declare, whoever consents to it."""
+    store, ledger = wiring.record_store(archive.root), archive.ledger
+    digest, execution = ledger.head("rope") or pytest.fail("nothing recorded")
+    (archive.root / f"manifests/executions/{digest.hex}.json").unlink()
+    mine = tmp_path / "ran"
+    recipe = replace(ledger.recipes[execution.recipe], command=("touch", str(mine)))
+    forged = store.put(recipe.kind, record_bytes(recipe))
+    product = replace(ledger.products[execution.product], recipe=forged)
+    made = store.put(product.kind, record_bytes(product))
+    store.put(execution.kind, record_bytes(replace(execution, recipe=forged, product=made)))
+    ended = reckon("rederive", "rope", "--yes")
+    assert (ended.status, "does not hold what rope was made from: command" in ended.stderr) == (1, True)
+    assert not mine.exists()
 
 
 def test_a_failing_command_is_recorded_and_told(archive, reckon):

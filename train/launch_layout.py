@@ -11,13 +11,13 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Final
 
 import jax
 import jmp
 import numpy as np
 from jax.sharding import Mesh
-from levanter.optim.config import OptimizerConfig
 from levanter.trainer import Trainer, TrainerConfig
 from levanter.utils.mesh import MeshConfig
 
@@ -28,8 +28,8 @@ from registry.errors import Refused
 from train.engine import Engine
 from train.grug.config import PUBLISHED
 from train.grug.family import Grug, grug
-from train.grug.optimizer import LadderConfig
 from train.launch_mesh import AXES, DETERMINISM, SINGLE, Layout
+from train.optimizer import optimizer
 from train.plan import Plan
 
 BATCH: Final = ("replica_dcn", "data", "expert")
@@ -37,6 +37,18 @@ BATCH: Final = ("replica_dcn", "data", "expert")
 END_OF_TEXT: Final = 128001
 # Parameters and optimizer in float32, the model's work in bfloat16, its results in float32.
 PRECISION: Final = "p=f32,c=bfloat16,o=f32"
+# Groups and rates are the ladder's; nothing is clipped or decayed, as at the public run's launch.
+TRAINING: Final[Mapping[str, Json]] = MappingProxyType(
+    {
+        "optimizer": "ladder",
+        "beta1": "0.9",
+        "clip_norm": None,
+        "rate_factor": "1",
+        "weight_decay": "0",
+        "decayed": [],
+        "keep_every_steps": 6000,
+    }
+)
 
 
 @dataclass
@@ -102,7 +114,8 @@ class PublishedEngine(LaidOutEngine):
             require_accelerator=False,
             load_checkpoint=False,
         )
-        return laid_out(config, _optimizer(self.plan).build(rung.steps), self)
+        built = optimizer(self.plan.sections["training"], rung, self.plan.family.schedule).build(rung.steps)
+        return laid_out(config, built, self)
 
 
 def laid_out(config: TrainerConfig, optimizer: Any, engine: LaidOutEngine) -> Trainer:
@@ -124,7 +137,7 @@ def published_plan(name: str) -> Plan:
         "determinism": DETERMINISM,
         "model": PUBLISHED,
         "order": {"seed": 0},
-        "training": {"keep_every_steps": 6000},
+        "training": TRAINING,
     }
     return Plan(
         stage=f"published/{name}",
@@ -136,24 +149,4 @@ def published_plan(name: str) -> Plan:
         sections=sections,
         declared={},
         reason="",
-    )
-
-
-def _optimizer(plan: Plan) -> OptimizerConfig:
-    """The published optimizer at the derived rates."""
-    rung, schedule = plan.rung, plan.family.schedule
-    return LadderConfig(
-        learning_rate=float(rung.muonh_lr),
-        adam_lr=float(rung.adam_lr),
-        weight_decay=0.0,
-        lr_schedule="linear",
-        min_lr_ratio=float(schedule.final_ratio),
-        warmup=float(rung.warmup_steps),
-        momentum=0.95,
-        nesterov=True,
-        backend_steps=5,
-        beta1=0.9,
-        beta2=float(rung.beta2),
-        epsilon=float(rung.epsilon),
-        max_grad_norm=None,
     )

@@ -52,6 +52,8 @@ def record_programs(
     from registry.errors import ReckonError
     from registry.workflows.program import unrecorded
 
+    if not (archive / "train" / "program.py").is_file():
+        return []
     work, store, done = programmer(archive, told), wiring.record_store(archive), []
     for recipe, asked, commit in unrecorded(wiring.ledger(archive), programs(archive), list(executions)):
         try:

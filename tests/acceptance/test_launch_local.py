@@ -32,6 +32,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     os.chdir(root)
     try:
         pocket.lay_data(root, settings)
+        (root / "params.yaml").write_text(json.dumps(settings))  # YAML in which every word is quoted
     finally:
         os.chdir(before)
     for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "a miniature"]):

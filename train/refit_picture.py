@@ -10,13 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from math import ceil, floor, log10
-from typing import TYPE_CHECKING
 
 from train.picture import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Frame
+from train.refit_ladder import Ladder
 from train.scaling import Point, Posterior, Prediction
-
-if TYPE_CHECKING:
-    from train.refit import Ladder
 
 _SAMPLES = 7
 _COLOURS = ("#1f5fa8", "#b9770e", "#7d7d7d")

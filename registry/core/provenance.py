@@ -17,6 +17,7 @@ from registry.core.canonical import Json
 from registry.core.digests import Digest
 from registry.core.lineage import Artifact, FileTable, Given, Link, Role
 from registry.core.materials import Material, materials
+from registry.core.program import Program
 from registry.core.records import Output
 from registry.core.release import STATEMENT_TYPE
 from registry.core.resolving import root_of
@@ -41,7 +42,10 @@ def statements(evidence: Evidence, files: FileTable) -> Mapping[str, bytes]:
     """
     given = (pair for node in evidence.nodes.values() for pair in _given(node))
     named = {_key(*pair): _digests(*pair, files) for pair in given}
-    told = {node.digest: _statement(node, named) for node in evidence.nodes.values()}
+    told = {
+        node.digest: _statement(node, named, evidence.programs.get(node.product.recipe, ()))
+        for node in evidence.nodes.values()
+    }
     names = [file_name(node.label) for node in evidence.nodes.values()]
     if len(set(names)) != len(names):
         raise DoesNotHold("Two stages of the lineage would have one provenance file.", remedy="Rename one of them.")
@@ -94,7 +98,7 @@ def _path(source: Artifact) -> str:
     return source.output.path if source.path is None else f"{source.output.path}/{source.path}"
 
 
-def _statement(node: Node, named: Digests) -> dict[str, Json]:
+def _statement(node: Node, named: Digests, programs: Sequence[Program]) -> dict[str, Json]:
     if not node.executions:
         raise DoesNotHold(f"No complete execution of {node.label} is on record.", remedy="See 'reckon log'.")
     subjects: dict[str, dict[str, Json]] = {output.path: _digest(output) for output in node.product.outputs}
@@ -105,7 +109,7 @@ def _statement(node: Node, named: Digests) -> dict[str, Json]:
         "_type": STATEMENT_TYPE,
         "subject": [{"name": path, "digest": digest} for path, digest in sorted(subjects.items())],
         "predicateType": PREDICATE_TYPE,
-        "predicate": {"buildDefinition": _definition(node, named), "runDetails": _run(node)},
+        "predicate": {"buildDefinition": _definition(node, named, programs), "runDetails": _run(node)},
     }
 
 
@@ -114,7 +118,7 @@ def _digest(output: Output) -> dict[str, Json]:
     return {TREE: output.digest.hex, **({} if root is None else {TENSORS: root.hex})}
 
 
-def _definition(node: Node, named: Digests) -> dict[str, Json]:
+def _definition(node: Node, named: Digests, programs: Sequence[Program]) -> dict[str, Json]:
     recipe, revision = node.recipe, node.executions[-1][1].revision
     if recipe is None:
         raise DoesNotHold(f"The recipe of {node.label} is not on record.", remedy="See 'reckon verify --all'.")
@@ -132,6 +136,7 @@ def _definition(node: Node, named: Digests) -> dict[str, Json]:
             "source": [one.to_json() for one in recipe.source],
             "tree": revision.tree,
             "host": node.executions[-1][1].host,
+            **({"programs": [one.to_json() for one in programs]} if programs else {}),
         },
         "resolvedDependencies": [
             {"name": "repository", "uri": "git+repository", "digest": {"gitCommit": revision.commit}},

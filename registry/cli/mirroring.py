@@ -39,6 +39,7 @@ def copy(reference: Reference, folder: Path, to: tuple[str, bool], advance: Call
 
     address, public = to[0].rstrip("/"), to[1]
     source = CacheReader.at(folder)
+    branches, tags = source.refs(reference)
     blobs = folder / folder_name(reference) / "blobs"
     copier = Copier(
         outlet=HubRepository(Place(endpoint=address, repository=reference.repository)),
@@ -47,7 +48,6 @@ def copy(reference: Reference, folder: Path, to: tuple[str, bool], advance: Call
         public=public,
         advance=advance,
     )
-    branches, tags = source.refs(reference)
 
     def listed(names: dict[str, str]) -> dict[str, Listing]:
         return {name: source.listing(reference, commit) for name, commit in names.items()}

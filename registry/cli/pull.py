@@ -56,8 +56,8 @@ def command(source: str, paths: tuple[str, ...], folder: Path | None, **how: Any
         return
     if folder is None or (globs and paths):
         raise click.UsageError("Say where to put it (-o DIR), and either PATHs or --tensor.")
-    asked = pulling.asked(how)
-    release = asked.looker.look(Reference.parse(source))
+    reference, asked = Reference.parse(source), pulling.asked(how)
+    release = asked.looker.look(reference)
     for text in release.said:
         talk(f"WARNING: {text}")
     kept = asked.checkpoint(release, checkpoint) if checkpoint else None

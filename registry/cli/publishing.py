@@ -38,7 +38,7 @@ def push(name: str, repo: str, as_json: bool, **how: Any) -> None:
     goes on from what the hub holds. The hub is that of HF_ENDPOINT, the token that of HF_TOKEN or HF_TOKEN_PATH.
     """
     archive = wiring.root()
-    parcel = pushing.parcel(pushing.release_folder(archive, name), repo, how["trust_file"])
+    parcel = pushing.parcel(pushing.release_folder(name), repo, how["trust_file"])
     pusher = pushing.pusher(archive, pushing.site(repo))
     plan = pusher.plan(parcel)
     for advice in plan.advice:

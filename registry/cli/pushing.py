@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from registry.cli import auditing, trusting, wiring
+from registry.cli import auditing, release_audit, trusting, wiring
 from registry.cli.render import progress, talk
 from registry.core.names import Name
 from registry.errors import DoesNotHold, ReckonError, Refused, UnknownName
@@ -25,24 +25,14 @@ if TYPE_CHECKING:
     from registry.workflows.push.release import Pusher
     from registry.workflows.push.staging import Site
 
-RELEASES = "artifacts/releases"
 
-
-def release_folder(archive: Path, name: str) -> Path:
-    """The folder of a release: the one that is named, or that of ``<name>@<version>``. Raises ``UnknownName``."""
-    from registry.core.release import STATEMENT, parse_reference
-
-    if (Path(name) / STATEMENT).is_file():
-        return Path(name)
-    if Path(name).is_dir():
-        raise Refused(f"{name} holds no release.", remedy="Make one: reckon release build export --name …")
-    stem, version = parse_reference(name)
-    folders = [archive / RELEASES / stem / version] if version else sorted((archive / RELEASES / stem).glob("*.*.*"))
-    found = [folder for folder in folders if (folder / STATEMENT).is_file()]
-    if len(found) != 1:
-        what = f"{len(found)} versions of {name} lie here" if found else f"No release {name} lies here"
-        raise UnknownName(f"{what}.", remedy="Name it as NAME@X.Y.Z or by its folder; see 'reckon release list'.")
-    return found[0]
+def release_folder(name: str) -> Path:
+    """The folder of a release: the one that is named, or that of a release on record. Raises ``UnknownName``."""
+    found = release_audit.folder_of(name)
+    if found is None:
+        remedy = "Name it as NAME@X.Y.Z or by its folder; see 'reckon release list'."
+        raise UnknownName(f"{name} is no release that lies here.", remedy=remedy)
+    return found
 
 
 def parcel(folder: Path, repository: str, trust_file: Path | None) -> Parcel:
@@ -150,7 +140,7 @@ def kept(archive: Path, ledger: Ledger, name: str) -> Sequence[Kept]:
 
     checkpoint = _checkpoint(name)
     if checkpoint is None:
-        return read_list((release_folder(archive, name) / CHECKPOINTS).read_bytes())
+        return read_list((release_folder(name) / CHECKPOINTS).read_bytes())
     root = root_of(artifact(ledger, checkpoint).output)
     if root is None:
         raise DoesNotHold(f"{checkpoint} has no tensor root on record.")

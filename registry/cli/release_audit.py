@@ -49,6 +49,8 @@ def audit(folder: Path, explain: str | None, how: Mapping[str, Any]) -> None:
 
     with releasing.inspected(folder, how["trust_file"]) as (looked, auditor):
         signed = looked.trusted.signed
+        if signed is not None:
+            releasing.warn(signed.statement.digest)
         if auditor is None or signed is None:
             _tell(_closed(looked), how)
             return
@@ -70,6 +72,8 @@ def verify(folder: Path, how: Mapping[str, Any]) -> None:
     """Check a release folder by itself: signatures, files, the export, and what is made from records."""
     with releasing.inspected(folder, how["trust_file"]) as (looked, auditor):
         signed = looked.trusted.signed
+        if signed is not None:
+            releasing.warn(signed.statement.digest)
         if auditor is None or signed is None:
             _tell(_closed(looked), how)
             return

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 from registry.cli import auditing, trusting, wiring
+from registry.cli.render import talk
 from registry.core.names import Name
 from registry.core.release import BUNDLE
 from registry.core.resolving import artifact
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from registry.core.audit.judging import Audit
     from registry.core.audit.released import Shown
     from registry.core.canonical import Json
-    from registry.core.digests import FileEntry
+    from registry.core.digests import Digest, FileEntry
     from registry.core.explaining import Evident
     from registry.core.export import Export
     from registry.core.findings import Finding
@@ -149,6 +150,21 @@ def _evident(auditor: Auditor, artifact: str) -> Evident:
         files=auditor.columns.files,
         publications=Publications.build((digest, data) for _, digest, data in published),
     )
+
+
+def warn(release: Digest) -> None:
+    """Say what notices on record here say of a release. Outside of an archive there are none."""
+    from registry.core import canonical
+    from registry.core.notices import Notice, about
+
+    try:
+        archive = wiring.root()
+    except Refused:
+        return
+    raw = wiring.raw(wiring.record_store(archive), (Notice.KIND,))
+    told = [Notice.from_json(canonical.decode(data)) for _, _, data in raw if isinstance(data, bytes)]
+    for notice in sorted(about(told, release), key=lambda one: one.time):
+        talk(f"WARNING: {notice.sentence}")
 
 
 def releases(archive: Path) -> Releases:

@@ -40,10 +40,10 @@ def test_a_release_is_pushed_and_taken_back(archive, hub, reckon, tmp_path):
     place = archive / "artifacts/releases/pocket/1.0.0"
     place.parent.mkdir(parents=True)
     sealed(tmp_path, "lab/pushed").rename(place)
-    checked = reckon("release", "push", "pocket@1.0.0", "lab/pushed", "--check")
+    checked = reckon("release", "push", str(place), "lab/pushed", "--check")
     assert (checked.status, hub.api().repo_exists("lab/pushed")) == (0, False)
     assert checked.stdout == "pocket@1.0.0 can be pushed to lab/pushed.\n"
-    ended = reckon("release", "push", "pocket@1.0.0", "lab/pushed", "--json")
+    ended = reckon("release", "push", str(place), "lab/pushed", "--json")
     assert ended.status == 0, ended.stderr
     told = json.loads(ended.stdout)
     assert told["fresh"]
@@ -63,6 +63,7 @@ def test_a_release_is_pushed_and_taken_back(archive, hub, reckon, tmp_path):
     assert [one.erratum for one in notices.decode(raw)] == ["All of it."]
     pulled = reckon("pull", "hf://lab/pushed@v1.0.0", "config.json", "-o", str(tmp_path / "down"))
     assert (pulled.status, "was yanked" in pulled.stderr) == (0, True)
+    assert "WARNING: pocket 1.0.0 was yanked" in reckon("release", "verify", str(place)).stderr
 
 
 def test_what_is_not_fit_is_not_pushed(archive, hub, reckon, tmp_path):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def folder_of(text: str) -> Path | None:
     """The folder of a release: the one that is named, or where a release on record was built. None for other names.
 
-    Raises ``UnknownName`` for a release on record whose folder is not here.
+    A stage comes before a release of its name; with a version the release is meant. Raises ``UnknownName`` for a release on record whose folder is not here.
     """
     if (Path(text) / STATEMENT).is_file():
         return Path(text)
@@ -35,7 +35,7 @@ def folder_of(text: str) -> Path | None:
     except ReckonError:
         return None
     found = releasing.releases(archive).find(name, version)
-    if found is None:
+    if found is None or (version is None and name in wiring.ledger(archive).stages()):
         return None
     place = archive / releasing.RELEASES / found.identity.folder
     if not place.is_dir():

@@ -127,9 +127,7 @@ class Terms:
     def __post_init__(self) -> None:
         Name.parse(self.artifact)
         _require(_COMMIT, self.commit, "is not a commit", "A commit has 40 hex digits.")
-        _require(_TIME, self.time, "is not a time", "Write it like '2026-11-30T12:00:00Z'.")
-        if self.accepted_taint is not None and not _is_sentence(self.accepted_taint):
-            raise Refused("The reason for accepting a taint is one line of text.", remedy="Say why, in a sentence.")
+        check_words(self.time, self.accepted_taint)
 
     def to_json(self) -> dict[str, Json]:
         return {
@@ -313,6 +311,14 @@ class Releases:
     def by_digest(self, release: Digest) -> Release | None:
         """The release with that statement digest."""
         return next((one for one in self.records if one.release == release), None)
+
+
+def check_words(time: str | None, accepted_taint: str | None) -> None:
+    """Raise ``Refused`` for a time or a reason that a release cannot have; None stands for none."""
+    if time is not None:
+        _require(_TIME, time, "is not a time", "Write it like '2026-11-30T12:00:00Z'.")
+    if accepted_taint is not None and not _is_sentence(accepted_taint):
+        raise Refused("The reason for accepting a taint is one line of text.", remedy="Say why, in a sentence.")
 
 
 def parse_reference(text: str) -> tuple[str, str | None]:

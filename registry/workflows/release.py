@@ -38,6 +38,7 @@ from registry.core.release import (
     ReleaseStatement,
     Terms,
     Weights,
+    check_words,
 )
 from registry.core.resolving import Held, artifact
 from registry.core.secrecy import secrets_in
@@ -45,6 +46,7 @@ from registry.errors import DoesNotHold, Refused
 from registry.ports import Host, RecordStore, Repository
 
 EXPORT: Final = "export.json"
+LARGEST_FILE: Final = 5 * 10**9
 
 
 class Draft(Protocol):
@@ -107,6 +109,9 @@ class Request:
     accept_taint: str | None = None
     time: str | None = None
 
+    def __post_init__(self) -> None:
+        check_words(self.time, self.accept_taint)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Built:
@@ -145,24 +150,22 @@ class Builder:
                 remedy="Commit them first.",
             )
         held = self._held(request.artifact)
-        export = self.check(held.output.path, self._checkpoint(held))
-        self._require_releasable(request, held)
-        terms = Terms(
-            identity=request.identity,
-            parent=parent,
-            artifact=held.output.name,
-            product=held.product_digest,
-            weights=Weights(checkpoint=export.source.name, checkpoint_root=export.source.root, root=export.root),
-            commit=revision.commit,
-            time=request.time or self.host.now(),
-            accepted_taint=request.accept_taint,
-        )
         with draft() as folder:
-            statement = _Making(self, terms, export, template, folder).make(request.template, held, seal)
-            if list(folder.read_back()) != list(folder.entries):
-                raise DoesNotHold("The disk gives back other bytes than were written.", remedy="Check it; try again.")
-            stated = [entry for entry in folder.entries if entry.path not in UNSTATED]
-            release = Release(terms=terms, release=statement.digest, files=tree_digest(stated), key=seal.key)
+            export = self.check(held.output.path, self._checkpoint(held))
+            self._require_releasable(request, held)
+            terms = Terms(
+                identity=request.identity,
+                parent=parent,
+                artifact=held.output.name,
+                product=held.product_digest,
+                weights=Weights(checkpoint=export.source.name, checkpoint_root=export.source.root, root=export.root),
+                commit=revision.commit,
+                time=request.time or self.host.now(),
+                accepted_taint=request.accept_taint,
+            )
+            making = _Making(self, terms, export, template, folder)
+            statement = making.make(request.template, held, seal)
+            release = making.finished(statement, seal.key)
             self._require_same(release)
             folder.sign()
         return Built(record=self.records.put(Release.KIND, record_bytes(release)), release=release, statement=statement)
@@ -251,6 +254,7 @@ class _Making:
         taken = tree_digest(self.folder.entries)
         if taken != held.output.digest:
             raise DoesNotHold(f"{held.output.path} changed while it was released.", remedy="Try again.")
+        self._require_small(self.folder.entries)
         loading = self.folder.load(self.export)
         self.folder.write(LOADING, canonical.encode(loading) + b"\n")
         self.folder.write(TEMPLATE, template)
@@ -259,6 +263,22 @@ class _Making:
         statement = ReleaseStatement(terms=self.terms, files=self._stated(), extra={"form": FORM})
         self.folder.write(STATEMENT, seal.envelope(statement.payload))
         return statement
+
+    def _require_small(self, entries: Sequence[FileEntry]) -> None:
+        """A download that breaks begins its file anew, so that no file is larger than a hub's clients advise."""
+        large = [entry.path for entry in entries if entry.size_bytes > LARGEST_FILE]
+        if large:
+            raise Refused(
+                f"{', '.join(large)}: over {LARGEST_FILE} bytes, too large for one file of a release.",
+                remedy="Lower export.shard_bytes in params.yaml, and run 'dvc repro export'.",
+            )
+
+    def finished(self, statement: ReleaseStatement, key: str) -> Release:
+        """The record, once every byte was read back from the disk."""
+        if list(self.folder.read_back()) != list(self.folder.entries):
+            raise DoesNotHold("The disk gives back other bytes than were written.", remedy="Check it; try again.")
+        stated = [entry for entry in self.folder.entries if entry.path not in UNSTATED]
+        return Release(terms=self.terms, release=statement.digest, files=tree_digest(stated), key=key)
 
     def _explain(self, evident: Evident, loading: Mapping[str, Json], seal: Seal) -> None:
         explainer = Explainer(

@@ -36,8 +36,8 @@ _FOLDER = click.Path(file_okay=False, path_type=Path)
 @click.option("--refit", type=_FOLDER, help="Fit the adopted ladder's law again; write it and its picture there.")
 @json_option
 def command(place: str | None, name: str | None, refit: Path | None, as_json: bool) -> None:
-    """Adopt foreign records: a document of facts, a collection of published figures, a W&B run folder, an MLflow run, or
-    a sidecar of Marin.
+    """Adopt foreign records: a document of facts, a collection of published figures, a W&B run folder, an MLflow run,
+    or a sidecar of Marin.
 
     They are kept under manifests/adopted/ and are claimed, whatever they say: nothing of theirs is a witness. 'reckon
     tree', 'show', 'log' and 'audit' take their names; the audit finds what their claims contradict.

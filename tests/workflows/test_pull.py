@@ -13,14 +13,17 @@ from registry.adapters.checkpoints import read_leaves
 from registry.adapters.hub_cache import CacheReader, MirrorFolder
 from registry.adapters.hub_read import HubReader
 from registry.adapters.landing import LandingFolder
-from registry.cli import pulling
+from registry.cli import mirroring, pulling
 from registry.core import notices
+from registry.core.audit.edges import Kind, State
 from registry.core.notices import Change, Notice
 from registry.core.pulling import Reference, chosen
 from registry.core.tensors import tensor_root
 from registry.errors import DoesNotHold, OutsideFailed, Refused, UnknownName
 from registry.ports import Origin
 from registry.workflows.pull import Looked, Looker, Mirrorer, Pulled, Puller, Shelf, TensorPuller
+from registry.workflows.pull.looking import OtherFiles
+from registry.workflows.pull.vouching import Vouched, refused
 
 pytestmark = pytest.mark.slow
 
@@ -321,6 +324,32 @@ def test_a_mirror_serves_releases_and_checkpoints_without_a_hub(made, pushed, mi
     assert files(tmp_path / "out") == files(made.folder)
     kept = Shelf(origin=CacheReader.at(mirror)).find(looker(CacheReader.at(mirror)).look(pushed), "step-7")
     assert {file.path for file in kept.looked.listing.files} == set(files(made.checkpoint))
+
+
+def test_a_mirror_goes_to_another_hub_and_holds_there(hub_process, made, pushed, mirror, tmp_path, monkeypatch):
+    other = hub_process()
+    monkeypatch.setenv("HF_TOKEN", other.token)
+    assert mirroring.copy(pushed, mirror, (other.endpoint, True), lambda _: None) == 3
+    assert mirroring.copy(pushed, mirror, (other.endpoint, True), lambda _: None) == 0
+    pull(other, look(other, pushed), tmp_path / "out")
+    assert files(tmp_path / "out") == files(made.folder)
+    kept = Shelf(origin=HubReader.at(other.endpoint)).find(look(other, pushed), "step-7")
+    assert kept.entry.name == CHECKPOINT
+
+
+def test_the_edges_of_a_release_say_what_was_hashed_and_what_was_not(hub, made, pushed, tmp_path):
+    looked = look(hub, pushed)
+    some = Vouched(release=looked, pulled=(pull(hub, looked, tmp_path / "some", "config.json"),))
+    assert [edge.state for edge in some.edges()] == [State.ATTESTED, State.ATTESTED]
+    every = Vouched(release=looked, pulled=(pull(hub, looked, tmp_path / "every"),))
+    assert [edge.state for edge in every.edges()] == [State.ATTESTED, State.VERIFIED]
+    bad = Vouched(release=looked, pulled=(), trouble=DoesNotHold("A weight has other bytes."))
+    assert [edge.state for edge in bad.edges()] == [State.ATTESTED, State.CONTRADICTED]
+    assert not bad.alone("bytes").holds
+    nobody = look(hub, Reference.parse(f"hf://{hub.new_repo()}"))
+    assert [edge.state for edge in Vouched(release=nobody, pulled=()).edges()] == [State.MISSING]
+    assert refused(pushed, "bytes", OtherFiles("x")).edges[0].kind is Kind.FILES
+    assert refused(pushed, "bytes", DoesNotHold("x")).edges[0].kind is Kind.SIGNATURE
 
 
 def test_the_clients_own_reader_finds_a_mirror(pushed, mirror, monkeypatch):

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 def folder_of(text: str) -> Path | None:
     """The folder of a release: the one that is named, or where a release on record was built. None for other names.
 
-    A stage comes before a release of its name; with a version the release is meant. Raises ``UnknownName`` for a release on record whose folder is not here.
+    A stage comes before a release of its name; with a version the release is meant. Raises ``UnknownName`` for a
+    release on record whose folder is not here.
     """
     if (Path(text) / STATEMENT).is_file():
         return Path(text)

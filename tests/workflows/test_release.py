@@ -11,18 +11,25 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from conftest import Ended
+from support import exports
 from support import harbour as harbours
+from support.containers import write_safetensors
 from support.harbour import Harbour
 from support.voyage import safetensors
 
+from registry.adapters.checkpoints import open_checkpoint
+from registry.adapters.observers.releasing import check_export
 from registry.adapters.signing import new_key
 from registry.core.codec import record_bytes
 from registry.core.digests import sha256
 from registry.core.dsse import Envelope
 from registry.core.incidents import Incident, Kind
 from registry.core.release import BUNDLE, CARD, CHECKPOINTS, CRATE, CURVE, SIGNATURE, STATEMENT, ReleaseStatement
+from registry.errors import DoesNotHold
+from train import tensorfile
 
 pytestmark = pytest.mark.slow
 Run = Callable[..., Ended]
@@ -327,6 +334,24 @@ class TestRefusals:
         ended = reckon(*harbour.build(key, version="1.2.0", time="2026-12-01T00:00:00Z"), "-o", "elsewhere")
         assert (ended.status, "is on record as" in ended.stderr) == (2, True)
         assert not Path("elsewhere").exists()
+
+    def test_files_that_are_too_large(
+        self, harbour: Harbour, key: Path, reckon: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("registry.workflows.release.LARGEST_FILE", 1000)
+        assert "too large for one file of a release" in refused(harbour, key, reckon)
+
+    def test_pending_state_that_the_export_leaves_out(self, tmp_path: Path) -> None:
+        small = exports.made(tmp_path)
+        checked = check_export(small.export, small.checkpoint, open_checkpoint)
+        assert [one.leaf for one in checked.tensor_map.left_out] == ["model/pending"]
+        for name in ("model/pending", "pending_router_bias"):
+            state = {**exports.state(), name: np.ones((), np.int32)}
+            write_safetensors(small.checkpoint / "state.safetensors", state)
+            source = {"name": "hero/2@step-7", "root": str(tensorfile.root(small.checkpoint / "state.safetensors"))}
+            exports.altered_record(small, checkpoint=source)
+            with pytest.raises(DoesNotHold, match=f"pending state that the export leaves out: {name}"):
+                check_export(small.export, small.checkpoint, open_checkpoint)
 
     def test_what_is_no_export(self, harbour: Harbour, key: Path, reckon: Run) -> None:
         ended = reckon(*("words" if part == "export" else part for part in harbour.build(key)))

@@ -75,10 +75,12 @@ def views(audit: Audit, full: bool) -> Iterator[View]:
         (one.holder, one.standing.label, str(one.standing.witnesses), ", ".join(one.standing.hosts))
         for one in audit.reproduced[: _MOST_EDGES if not full else None]
     ]
-    yield Table(title="made again", columns=("artifact", "tier", "witnesses", "hosts"), rows=reproductions)
+    if reproductions:
+        yield Table(title="made again", columns=("artifact", "tier", "witnesses", "hosts"), rows=reproductions)
     if audit.attested:
         yield _attested(audit)
-    yield Fields(title="witness systems", values=dict(sorted(audit.consulted.items())))
+    if audit.consulted:
+        yield Fields(title="witness systems", values=dict(sorted(audit.consulted.items())))
     marked: list[Sequence[Cell]] = [(Mark(one.what, Tone.DOUBT), one.holder, one.text) for one in audit.marks]
     if marked:
         yield Table(title="marked", columns=("what", "artifact", "text"), rows=cut(marked, full, _MOST_FINDINGS))

@@ -7,7 +7,7 @@ words out of records are escaped. Refuses a run whose summary or evaluation is n
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -27,6 +27,7 @@ from registry.core.trajectory import Segment, facts, paper
 from registry.core.transcript import merge, parse
 
 _MOST_ROWS = 200
+_MOST_DIGITS = 40
 NOTHING = "Nothing is on record."
 
 
@@ -115,7 +116,7 @@ def _warnings(account: Account) -> str:
 
 def _summary(account: Account) -> str:
     told, export = account.summary(), account.export
-    flops = str(told.get("flops", ""))
+    flops = str(told.get("flops", ""))[:_MOST_DIGITS]
     return fields(
         [
             ("architecture", code(export.architecture.name)),
@@ -189,7 +190,7 @@ def _orders(account: Account) -> list[OrderFacts]:
 def _mixture(order: OrderFacts) -> str:
     heads = [f"from step {number(phase.first_step)}" for phase in order.phases]
     rows = [
-        (code(one.name), number(one.sequences), *(number(phase.told[at]) for phase in order.phases))
+        (code(one.name), number(one.sequences), *(_told(phase.told, at) for phase in order.phases))
         for at, one in enumerate(order.components)
     ]
     text = (
@@ -197,6 +198,10 @@ def _mixture(order: OrderFacts) -> str:
         f"Whole sequences in each block of {number(order.block)}, and sequences on hand:"
     )
     return f"{text}\n\n{table(('component', 'on hand', *heads), rows)}"
+
+
+def _told(counts: Sequence[int], at: int) -> str:
+    return number(counts[at]) if at < len(counts) else "not on record"
 
 
 def _training(account: Account) -> str:

@@ -54,7 +54,7 @@ def draw(title: str, run: Transcript, borders: Sequence[int], marked: Sequence[M
     if len(points) < 2:
         raise DoesNotHold("A run of fewer than two steps has no curve.")
     low, high = min(loss for _, loss in points), max(loss for _, loss in points)
-    room = 0.05 * (high - low) or 0.1
+    room = max(0.05 * (high - low), 1e-6 * abs(high), 1e-3)
     frame = _Frame((run.lines[0].step, run.lines[-1].step), (low - room, high + room))
     parts = [*_axes(frame), *_marks(frame, marked), *_borders(frame, borders), _line(frame, points)]
     size = f'viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}"'

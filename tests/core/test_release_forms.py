@@ -227,6 +227,12 @@ class TestCurve:
         with pytest.raises(DoesNotHold):
             draw("x", self.told(1), [1], [])
 
+    @pytest.mark.parametrize("loss", [0.0, 1e30, -3e38, 1e-45])
+    def test_a_run_that_learns_nothing_has_a_curve(self, loss: float) -> None:
+        told = self.told(10)
+        flat = tuple(replace(line, loss=transcript.bits(loss)) for line in told.lines)
+        assert b"nan" not in draw("x", replace(told, lines=flat), [10], [])
+
     def test_losses_that_are_no_numbers_leave_a_gap(self) -> None:
         told = self.told(10)
         lost = replace(told, lines=(*told.lines[:4], replace(told.lines[4], loss=0x7FC00000), *told.lines[5:]))

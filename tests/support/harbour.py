@@ -1,7 +1,6 @@
 """The shipyard's archive with what a release needs: sources with licences, a model card, and a real export of the hero.
 
-Everything is recorded by the real recorder with the real readers. Use the fixtures ``anchored`` (one for the session,
-not to be touched) and ``harbour`` (a copy of one's own, in which ``reckon`` is called).
+Everything is recorded by the real recorder with the real readers; ``build`` makes one, ``copy`` another with its past.
 """
 
 from __future__ import annotations

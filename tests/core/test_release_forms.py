@@ -87,6 +87,15 @@ class TestStatement:
         with pytest.raises(ReckonError):
             ReleaseStatement.parse(canonical.encode({**told, "predicate": {**told["predicate"], **change}}))
 
+    def test_any_altered_byte_is_refused_or_another_release(self) -> None:
+        for at in range(len(STATEMENT.payload)):
+            data = bytearray(STATEMENT.payload)
+            data[at] ^= 1 << at % 8
+            try:
+                assert ReleaseStatement.parse(bytes(data)).digest != STATEMENT.digest
+            except ReckonError:
+                continue
+
     def test_records_are_found_by_name_and_version(self) -> None:
         later = replace(RELEASE, terms=replace(TERMS, identity=replace(IDENTITY, version="1.10.0")))
         between = replace(RELEASE, terms=replace(TERMS, identity=replace(IDENTITY, version="1.9.0")))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -126,6 +127,11 @@ def test_a_second_run_is_attested_and_the_audit_shows_it(again: Toy, tmp_path: P
     assert witness["trust"].startswith("attested by unknown key ")
     states = {edge["id"]: edge["state"] for edge in audit["edges"]}
     assert states["leg/1+recipe"] == states[f"leg/1+attestation={said['record'][7:19]}"] == "attested"
+    told = json.loads(
+        reckon("audit", "leg/1", "--explain", f"leg/1+attestation={said['record'][7:19]}", "--json").stdout
+    )
+    by_hand = ["bash", "-c", told["by_hand"][0]["command"]]
+    assert subprocess.run(by_hand, capture_output=True, text=True, check=True).stdout == "Verified OK\n"
     shown = reckon("audit", "leg/1", "--depth", "records").stdout
     assert "attested by third parties" in shown
     assert "other-lab" in shown

@@ -78,6 +78,8 @@ def _inputs(node: Node) -> Iterator[Node]:
 
 def _begins(here: Mapping[bytes, Node], there: Mapping[bytes, Node]) -> Iterator[Node]:
     for name, node in here.items():
+        if node.name == "argument" and node.level > 0:
+            continue  # Of a region: its type follows from what enters the region.
         if name not in there and all(one.id in there for one in _inputs(node)):
             yield node
 

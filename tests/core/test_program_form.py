@@ -27,7 +27,8 @@ tensor<4xf32>) -> tensor<4xf32>, res_attrs = [{jax.result_info = "result[0]"}], 
       %6 = "stablehlo.add"(%arg2, %arg3) : (tensor<f32>, tensor<f32>) -> tensor<f32> loc(#loc2)
       "stablehlo.return"(%6) : (tensor<f32>) -> () loc(#loc2)
     }) : (tensor<4xf32>, tensor<f32>) -> tensor<f32> loc(#loc2)
-    %5 = "stablehlo.broadcast_in_dim"(%4) <{broadcast_dimensions = array<i64>}> : (tensor<f32>) -> tensor<4xf32> loc(#loc2)
+    %5 = "stablehlo.broadcast_in_dim"(%4) <{broadcast_dimensions = array<i64>}> \
+: (tensor<f32>) -> tensor<4xf32> loc(#loc2)
     "func.return"(%5) : (tensor<4xf32>) -> () loc(#loc1)
   }) : () -> () loc(#loc1)
   "func.func"() <{arg_attrs = [{}, {}], function_type = (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>, \

@@ -1,6 +1,6 @@
 """Whether an export may be released: its tensors made again from the checkpoint, and nothing left out that counts.
 
-A checkpoint can hold state that a model needs and that no export would miss: a router bias whose update is pending, say.
+A checkpoint can hold state that a model needs and no export would miss: a router bias whose update is pending, say.
 What the map leaves out, and what stands outside of model, optimizer and counters, must therefore be zero to the last
 bit. Refuses an export of another checkpoint than the one that lies here, tensors that the map does not make from it,
 files that disagree, and state that is pending.

@@ -112,7 +112,7 @@ def rehearse(stage: Rehearsal) -> None:
     """The whole of it. Raises ``Failed`` at the first thing that goes otherwise."""
     scratch, export = stage.scratch, _export(stage.archive)
     print("$ T=$(mktemp -d)", flush=True)
-    stage.run("git clone -q . $T/lab && cp -a artifacts manifests $T/lab/")
+    stage.run("git clone -q . $T/lab && cp -a artifacts manifests dvc.lock $T/lab/")
     stage.go(scratch / "lab")
     stage.run("reckon keys new $T/release.pem --no-passphrase")
     stage.run("echo 'schema = 1' > $T/trust.toml")

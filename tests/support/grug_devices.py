@@ -33,9 +33,8 @@ def member(capacity: float) -> Grug:
     return replace(found, config=replace(found.config, capacity_factor=capacity))
 
 
-def stepped(place: Mesh) -> dict[str, Any]:
+def stepped(place: Mesh, family: Grug, model: Any) -> dict[str, Any]:
     """Loss, squares of the gradient and the bias for the next step."""
-    family = member(8.0)
     rows = np.random.default_rng(0).integers(0, pocket.VOCABULARY, (16, pocket.POSITIONS)).astype(np.int32)
 
     def both(model: Any, tokens: hax.NamedArray) -> Any:
@@ -46,7 +45,6 @@ def stepped(place: Mesh) -> dict[str, Any]:
         return loss, squares, state.pending.array, facts["router/dropped_assignments"]
 
     with jax.set_mesh(place):
-        model = family.build(jax.random.PRNGKey(0))
         spread = NamedSharding(place, PartitionSpec(("replica_dcn", "data", "expert")))
         tokens = hax.named(jax.device_put(rows, spread), (hax.Axis("batch", 16), family.Pos))
         loss, squares, pending, dropped = eqx.filter_jit(both)(model, tokens)
@@ -83,7 +81,9 @@ def mesh(data: int, expert: int) -> Mesh:
 
 def main() -> None:
     shapes = {1: (1, 1), 2: (2, 1), 4: (2, 2), 8: (2, 4)}
-    facts: dict[str, Any] = {str(count): stepped(mesh(*shape)) for count, shape in shapes.items()}
+    family = member(8.0)
+    model = eqx.filter_jit(family.build)(jax.random.PRNGKey(0))
+    facts: dict[str, Any] = {str(count): stepped(mesh(*shape), family, model) for count, shape in shapes.items()}
     facts["crowded"] = {str(shards): crowded(mesh(1, shards), shards) for shards in (2, 4, 8)}
     print(json.dumps(facts))
 

@@ -18,7 +18,7 @@ BOUND = 5e-5
 
 
 @pytest.fixture(scope="module")
-def told(root: Path) -> dict[str, Any]:
+def told() -> dict[str, Any]:
     """What the script says of each number of devices."""
     here = Path(__file__).resolve().parents[1]
     environment = {
@@ -26,7 +26,7 @@ def told(root: Path) -> dict[str, Any]:
         "JAX_PLATFORMS": "cpu",
         "NPROC": "2",
         "XLA_FLAGS": "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=1",
-        "PYTHONPATH": os.pathsep.join((str(root), str(here))),
+        "PYTHONPATH": os.pathsep.join((str(here.parent), str(here))),
     }
     done = subprocess.run(
         [sys.executable, str(here / "support/grug_devices.py")],

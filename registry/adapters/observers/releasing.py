@@ -56,10 +56,13 @@ def check_export(path: Path, checkpoint: Path, open_tensors: Callable[[Path], Te
 
 
 def _pending(export: Export, checkpoint: Tensors) -> Iterator[str]:
+    """State, not zero, that reaches no released tensor. What a mapped ``pending`` beside it replaces is settled."""
+    mapped = {one.name for one in export.tensor_map.leaves}
     left_out = {one.leaf for one in export.tensor_map.left_out}
+    settled = {leaf for leaf in left_out if f"{leaf.rpartition('/')[0]}/pending" in mapped}
     for spec in checkpoint.specs:
         known = spec.name.startswith((MODEL, *TRAINING)) or spec.name in COUNTERS
-        if (spec.name in left_out or not known) and not _is_zero(spec, checkpoint):
+        if spec.name not in settled and (spec.name in left_out or not known) and not _is_zero(spec, checkpoint):
             yield spec.name
 
 

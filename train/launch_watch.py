@@ -1,6 +1,7 @@
 """The watchdog of a launch: it runs a command, ends it when nothing moves, and starts it again while it makes progress.
 
-Run as ``python -m train.launch_watch --progress FILE PLAN -- COMMAND …``. Progress is a growing FILE. A command that
+Run as ``python -m train.launch_watch --progress FILE PLAN -- COMMAND …``. Progress is a FILE, or files of a pattern
+like ``scratch/*/transcript.jsonl``, whose size changes. A command that
 stands still for ``stall_seconds`` gets SIGTERM, and SIGKILL after a while. It is started again ``restarts`` times at
 most, and not when it failed without having moved since its last start, nor when it refused (2) or a claim did not hold
 (1): doing the same again would end the same. Standard library only.
@@ -93,7 +94,9 @@ def _signal(process: subprocess.Popen[bytes], number: int) -> None:
 
 
 def _size(path: Path) -> int:
-    return path.stat().st_size if path.is_file() else -1
+    """Bytes of the file, or of the files of a pattern; -1 when there is none."""
+    found = [path] if path.is_file() else list(Path(path.anchor).glob(str(path.relative_to(path.anchor))))
+    return sum(one.stat().st_size for one in found) if found else -1
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from shlex import quote
 from typing import Final
 
 from registry.core.canonical import Json
@@ -148,12 +149,15 @@ class Quotas:
         return {"disk_bytes": self.disk_bytes, "objects": self.objects}
 
 
+_MODULES = {"rung": "train.rung", "hero": "train.segment"}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """A launch bundle's facts. ``inputs`` have name, path, digest and pull command; ``parent`` also step and root.
 
     ``program`` is the fingerprint of what will run, None when it was not lowered. ``recorded`` says whether the run is
-    a stage of this archive as it stands, so that ``reckon record`` can close it.
+    a stage of this archive as it stands: then the stage itself is started, and ``reckon record`` opens and closes it.
     """
 
     name: str
@@ -179,6 +183,17 @@ class Launch:
     def slug(self) -> str:
         """A name that schedulers take: lower-case letters, digits and dashes."""
         return f"reckon-{self.stage.replace('/', '-')}".lower()[:50]
+
+    @property
+    def own_command(self) -> str:
+        """What the pipeline runs as this stage; only a ``recorded`` launch is one."""
+        kind, _, which = self.stage.partition("/")
+        return f"python -m {_MODULES[kind]} {quote(which)}"
+
+    @property
+    def own_progress(self) -> str:
+        """A pattern of the transcript that the stage writes while it runs."""
+        return f"artifacts/scratch/{self.stage}/*/work/transcript.jsonl"
 
     def to_json(self) -> dict[str, Json]:
         return {

@@ -113,6 +113,10 @@ def _sbatch(launch: Launch) -> str:
     nodes = launch.cluster.processes
     segment = f"#SBATCH --segment={min(RACK_NODES, nodes)}\n" if nodes > 1 else ""
     worker = _worker('"$RECKON_COORDINATOR"', '"$SLURM_PROCID"')
+    run = f"""bash -c 'here="$0"; exec {worker}' "$here\""""
+    progress = '"$here/out/transcript.jsonl"'
+    if launch.recorded:
+        run, progress = launch.own_command, quote(launch.own_progress)
     gpus = f"#SBATCH --gpus-per-node={NODE_DEVICES}\n" if launch.platform == "cuda" else ""
     return f"""\
 {_HEAD}#SBATCH --job-name={launch.slug}
@@ -134,8 +138,8 @@ export RECKON_COORDINATOR="$head_node:{COORDINATOR_PORT}"
 srun --kill-on-bad-exit=1 "$here/preflight.sh"
 {_opening(launch)}status=0
 # shellcheck disable=SC2016  # the worker's shell reads its own rank
-python -m train.launch_watch --progress "$here/out/transcript.jsonl" "$here/plan.json" -- \\
-  srun --kill-on-bad-exit=1 bash -c 'here="$0"; exec {worker}' "$here" &
+python -m train.launch_watch --progress {progress} "$here/plan.json" -- \\
+  srun --kill-on-bad-exit=1 {run} &
 watch=$!
 trap 'kill -TERM "$watch"' TERM
 wait "$watch" || status=$?
@@ -145,11 +149,14 @@ exec "$here/close.sh" "$status"
 
 
 def _local(launch: Launch) -> str:
+    work = 'python -m train.launch_local "$here/plan.json" --output "$here/out"'
+    if launch.recorded:
+        work = launch.own_command
     return (
         _begin("Run it here: preflight, processes, resume, reference, grade. Call it in the run's folder.")
         + '"$here/preflight.sh"\n# shellcheck source=/dev/null\nsource "$here/env.sh"\n'
         + f"{_opening(launch)}status=0\n"
-        + 'python -m train.launch_local "$here/plan.json" --output "$here/out" || status=$?\n'
+        + f"{work} || status=$?\n"
         + 'exec "$here/close.sh" "$status"\n'
     )
 

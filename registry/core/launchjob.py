@@ -124,10 +124,15 @@ def _container(launch: Launch) -> dict[str, Json]:
 def _script(launch: Launch) -> str:
     begin = f"if [ \"$JOB_COMPLETION_INDEX\" = 0 ]; then reckon record '{launch.stage}' --begin; fi\n"
     close = f'if [ "$JOB_COMPLETION_INDEX" = 0 ]; then bash {_BUNDLE}/close.sh "$status"; fi\n'
+    work = (
+        f"python -m train.launch_worker {_BUNDLE}/plan.json --coordinator {launch.slug}-0.{launch.slug}:{PORT} "
+        f'--process "$JOB_COMPLETION_INDEX" --output {_RUN}/out'
+    )
+    if launch.recorded:
+        work = launch.own_command
     return (
         f"bash {_BUNDLE}/preflight.sh\n"
         f"{begin if launch.recorded else ''}status=0\n"
-        f"python -m train.launch_worker {_BUNDLE}/plan.json --coordinator {launch.slug}-0.{launch.slug}:{PORT} "
-        f'--process "$JOB_COMPLETION_INDEX" --output {_RUN}/out || status=$?\n'
+        f"{work} || status=$?\n"
         f'{close}exit "$status"\n'
     )

@@ -18,6 +18,12 @@ def script(progress: Path, body: str) -> list[str]:
     return ["bash", "-c", f"progress={progress}\n{body}"]
 
 
+def test_files_of_a_pattern_are_progress_too(tmp_path: Path) -> None:
+    (tmp_path / "key").mkdir()
+    body = 'echo x >> $progress; test "$(wc -l < $progress)" = 2 || exit 9'
+    assert watch(script(tmp_path / "key/p", body), tmp_path / "*/p", QUICK) == 0
+
+
 def test_a_command_that_ends_well_is_run_once(tmp_path: Path) -> None:
     progress = tmp_path / "p"
     assert watch(script(progress, "echo x >> $progress"), progress, QUICK) == 0

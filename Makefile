@@ -22,6 +22,9 @@ export HF_HUB_OFFLINE := 1
 WANDB_MODE ?= offline
 export WANDB_MODE
 
+# Files of tests side by side, on all cores up to four: a worker may need two gigabytes.
+PARALLEL := -n logical --maxprocesses 4 --dist loadfile
+
 .PHONY: help repro rehearse test test-fast lint bench lock clean environment
 
 help:
@@ -46,10 +49,10 @@ rehearse: $(STAMP)
 	@python -m benchmarks.rehearsal
 
 test: $(STAMP)
-	@python -m pytest
+	@python -m pytest $(PARALLEL)
 
 test-fast: $(STAMP)
-	@python -m pytest -m 'not slow'
+	@python -m pytest $(PARALLEL) -m 'not slow'
 
 lint: $(STAMP)
 	@ruff check

@@ -1,8 +1,9 @@
 """Running a recorded command, and watching it: how far it came, how fast, and stopping it after some steps.
 
 The process gets a clean environment: nothing of the caller's that steers Python, git, JAX or a tracker, nor anything
-that looks like a secret. It dies with us. What it says is kept in a file, never written to a terminal as it is. Refuses
-nothing by itself: whoever calls has shown the command and got consent.
+that looks like a secret. It dies with us, and the processes of its group die with it; a child that calls setsid
+escapes. What it says is kept in a file, never written to a terminal as it is. Refuses nothing by itself: whoever calls
+has shown the command and got consent.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -211,10 +213,10 @@ def _watched(process: subprocess.Popen[bytes], look: Callable[[int], bool]) -> b
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Nothing that was started outlives this, whatever happened."""
-    if process.poll() is None:
+    """No process of the group outlives this, whether its leader ended or not. A child that left it by setsid does."""
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    process.wait()
 
 
 def _die_with_parent() -> None:

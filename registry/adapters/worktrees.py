@@ -4,7 +4,7 @@ The user's checkout and index are never touched: git only notes in ``.git/worktr
 forgets it with the folder. A folder whose process died is known by its lock, which nobody holds any more; it is removed
 when the next one is opened. No hook and no line-ending conversion runs. Bytes laid into a worktree are copies (shared
 blocks where the file system can), hashed after they were copied. Refuses a commit that is not here, a temporary folder
-inside the checkout, and bytes that are not the recorded ones.
+inside the checkout, bytes that are not the recorded ones, and to lay or remove anything through a link of the commit.
 """
 
 from __future__ import annotations
@@ -63,6 +63,7 @@ class Worktree:
 
     def put(self, target: Path, entry: FileEntry, candidates: Iterable[Path]) -> None:
         """As :meth:`lay`, at any place in the folder."""
+        self._unlinked(target, itself=True)
         target.parent.mkdir(parents=True, exist_ok=True)
         seen = False
         for place in candidates:
@@ -84,12 +85,14 @@ class Worktree:
     def write(self, path: str, data: bytes) -> None:
         """Put bytes into a file of the worktree."""
         target = self.root / checked_path(path)
+        self._unlinked(target, itself=True)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(data)
 
     def clear(self, path: str) -> None:
         """Remove a file or folder of the worktree, so that nothing stands where something is to be made."""
         target = self.root / checked_path(path)
+        self._unlinked(target, itself=False)
         if target.is_dir() and not target.is_symlink():
             shutil.rmtree(target)
         else:
@@ -101,6 +104,7 @@ class Worktree:
         Raises ``Refused`` for a key that is not there and a value of another type.
         """
         path = self.root / "params.yaml"
+        self._unlinked(path, itself=True)
         params = yaml.safe_load(path.read_bytes())
         done: dict[str, Json] = {}
         for key, text in changes.items():
@@ -127,7 +131,8 @@ class Worktree:
         found = []
         for path in paths:
             target = self.root / checked_path(path)
-            files = [target, *target.rglob("*")] if target.is_dir() else [target]
+            above = [one for one in target.parents if one.is_relative_to(self.root)][:-1]
+            files = [*above, target, *target.rglob("*")] if target.is_dir() else [*above, target]
             for file in files:
                 facts = file.lstat() if file.exists() or file.is_symlink() else None
                 if facts is not None and (file.is_symlink() or (file.is_file() and facts.st_nlink > 1)):
@@ -139,6 +144,16 @@ class Worktree:
         if target.exists():
             raise Refused(f"{target} exists already.", remedy="Name a folder that does not.")
         shutil.copytree(source, target, symlinks=True) if source.is_dir() else shutil.copy2(source, target)
+
+    def _unlinked(self, target: Path, *, itself: bool) -> None:
+        """Raise ``Refused`` where a folder above ``target``, or ``target`` itself, is a link, or it lies elsewhere."""
+        if not target.is_relative_to(self.folder) or ".." in target.parts:
+            raise Refused(f"{target.name} does not lie in the worktree.")
+        inside = [one for one in target.parents if one != self.folder and one.is_relative_to(self.folder)]
+        for place in (*reversed(inside), *([target] if itself else [])):
+            if place.is_symlink():
+                name = place.relative_to(self.folder).as_posix().removeprefix(f"{_TREE}/")
+                raise Refused(f"{name} is a link at that commit.", remedy="Nothing is laid through links.")
 
 
 class Worktrees:

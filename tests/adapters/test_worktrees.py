@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,38 @@ def test_bytes_are_copied_and_verified(toy: Toy, place: Path, tmp_path: Path) ->
         assert not (tree.root / "x").exists()
 
 
+def test_nothing_goes_through_a_link_of_the_commit(toy: Toy, place: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    (outside / "runs").mkdir(parents=True)
+    (outside / "runs/kept").write_bytes(b"mine")
+    (outside / "params.yaml").write_bytes(b"a: 1\n")
+    for name, target in (("linked", outside), ("params.yaml", outside / "params.yaml")):
+        (toy.root / name).unlink(missing_ok=True)
+        (toy.root / name).symlink_to(target)
+        toy.git("add", "-f", name)
+    toy.git("commit", "-q", "-m", "Links")
+    good = tmp_path / "good"
+    good.write_bytes(b"right")
+    with Worktrees(toy.root, hash_file).open(head(toy)) as tree:
+        for attempt in (
+            lambda: tree.clear("linked/runs"),
+            lambda: tree.write("linked/runs/kept", b"theirs"),
+            lambda: tree.write("linked", b"theirs"),
+            lambda: tree.lay("linked/new/a", entry(b"right"), [good]),
+            lambda: tree.put(tree.root / "linked/runs/kept", entry(b"right"), [good]),
+            lambda: tree.put(outside / "a", entry(b"right"), [good]),
+            lambda: tree.change({"a": "2"}),
+        ):
+            with pytest.raises(Refused):
+                attempt()
+        assert "linked" in tree.borrowed(["linked/runs"])
+        tree.clear("linked")
+        assert not (tree.root / "linked").is_symlink(), "the link itself may go"
+    assert sorted(one.name for one in outside.rglob("*")) == ["kept", "params.yaml", "runs"]
+    assert (outside / "runs/kept").read_bytes() == b"mine"
+    assert (outside / "params.yaml").read_bytes() == b"a: 1\n"
+
+
 def test_what_died_is_swept_and_what_lives_is_not(toy: Toy, place: Path) -> None:
     trees = Worktrees(toy.root, hash_file)
     script = (
@@ -123,6 +156,14 @@ def test_the_environment_is_clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert (ended.status, ended.stopped) == (0, False)
     assert not [name for name, value in told.items() if value == "mine"]
     assert (told["PLAIN"], told["EXTRA"], told["PYTHONPATH"]) == ("stays", "on purpose", str(tmp_path))
+
+
+def test_children_do_not_outlive_the_process_that_began_them(tmp_path: Path) -> None:
+    replay = Replay(root=tmp_path, log=tmp_path / "said.txt", variables={})
+    body = "(echo ready > began; sleep 0.6; touch late) & while ! test -e began; do sleep 0.01; done"
+    assert replay.run(["sh", "-c", body], lambda _: False).status == 0
+    time.sleep(0.8)
+    assert not (tmp_path / "late").exists()
 
 
 def test_a_process_is_stopped_and_asked(tmp_path: Path) -> None:

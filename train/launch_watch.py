@@ -4,7 +4,8 @@ Run as ``python -m train.launch_watch --progress FILE PLAN -- COMMAND …``. Pro
 like ``scratch/*/transcript.jsonl``, whose size changes. A command that
 stands still for ``stall_seconds`` gets SIGTERM, and SIGKILL after a while. It is started again ``restarts`` times at
 most, and not when it failed without having moved since its last start, nor when it refused (2) or a claim did not hold
-(1): doing the same again would end the same. Standard library only.
+(1): doing the same again would end the same. Nor when the watchdog itself was told to stop: the signal is handed on to
+the command, whose status is then the last. Standard library only.
 """
 
 from __future__ import annotations
@@ -16,13 +17,17 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Final
 
 STALLED: Final = 3
 _GRACE_SECONDS: Final = 600.0
 _FINAL: Final = (0, 1, 2)
+_TOLD: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,35 +53,61 @@ def main(arguments: list[str]) -> None:
     raise SystemExit(watch(command, read.progress, policy))
 
 
+@dataclass(slots=True)
+class _Told:
+    """The signal that told the watchdog to stop, 0 for none yet, and the process that it is handed on to."""
+
+    number: int = 0
+    process: subprocess.Popen[bytes] | None = None
+
+    def hear(self, number: int, _: FrameType | None) -> None:
+        """The handler."""
+        self.number = number
+        if self.process is not None:
+            _signal(self.process, number)
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Hear signals, from before the first start until after the last end."""
+        before = {number: signal.signal(number, self.hear) for number in _TOLD}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
 def watch(command: list[str], progress: Path, policy: Policy) -> int:
     """Run ``command`` under ``policy``; returns its last status (3 when it stood still)."""
-    for attempt in range(policy.restarts + 1):
-        before = _size(progress)
-        status = _once(command, progress, policy)
-        moved = _size(progress) != before
-        if status in _FINAL or not moved or attempt == policy.restarts:
-            return status
-        sys.stderr.write(f"watchdog: ended with {status} after progress; starting again ({attempt + 1})\n")
+    told = _Told()
+    with told.listening():
+        for attempt in range(policy.restarts + 1):
+            before = _size(progress)
+            status = _once(command, progress, policy, told)
+            moved = _size(progress) != before
+            if told.number or status in _FINAL or not moved or attempt == policy.restarts:
+                return status
+            sys.stderr.write(f"watchdog: ended with {status} after progress; starting again ({attempt + 1})\n")
     return STALLED
 
 
-def _once(command: list[str], progress: Path, policy: Policy) -> int:
-    """One start. Signals that would end us are handed on."""
-    process = subprocess.Popen(command, start_new_session=True)
-    before = signal.signal(signal.SIGTERM, lambda number, frame: _signal(process, number))
-    try:
-        size, since = _size(progress), time.monotonic()
-        while process.poll() is None:
-            time.sleep(policy.look_seconds)
-            if _size(progress) != size:
-                size, since = _size(progress), time.monotonic()
-            elif time.monotonic() - since > policy.stall_seconds:
-                sys.stderr.write(f"watchdog: no progress for {policy.stall_seconds:.0f} s; ending it\n")
-                _end(process, policy)
-                return STALLED
-        return process.returncode if process.returncode >= 0 else 128 - process.returncode
-    finally:
-        signal.signal(signal.SIGTERM, before)
+def _once(command: list[str], progress: Path, policy: Policy, told: _Told) -> int:
+    """One start; none when a signal came before it."""
+    if told.number:
+        return 128 + told.number
+    process = told.process = subprocess.Popen(command, start_new_session=True)
+    if told.number:
+        _signal(process, told.number)
+    size, since = _size(progress), time.monotonic()
+    while process.poll() is None:
+        time.sleep(policy.look_seconds)
+        if _size(progress) != size:
+            size, since = _size(progress), time.monotonic()
+        elif time.monotonic() - since > policy.stall_seconds:
+            sys.stderr.write(f"watchdog: no progress for {policy.stall_seconds:.0f} s; ending it\n")
+            _end(process, policy)
+            return STALLED
+    return process.returncode if process.returncode >= 0 else 128 - process.returncode
 
 
 def _end(process: subprocess.Popen[bytes], policy: Policy) -> None:

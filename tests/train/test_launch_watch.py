@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,16 @@ def test_it_is_run_as_the_scripts_run_it(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "train.launch_watch", "--progress", str(tmp_path / "p"), str(plan), "--"]
     done = subprocess.run([*command, "bash", "-c", "exit 7"], cwd=Path(__file__).parents[2], check=False)
     assert done.returncode == 7
+
+
+def test_what_was_told_to_stop_is_not_started_again(tmp_path: Path) -> None:
+    plan, progress = tmp_path / "plan.json", tmp_path / "p"
+    plan.write_text(json.dumps({"watchdog": {"stall_seconds": 30, "restarts": 3}}))
+    command = [sys.executable, "-m", "train.launch_watch", "--progress", str(progress), str(plan), "--"]
+    body = "trap 'echo saved >> $progress; exit 143' TERM; echo x >> $progress; while true; do sleep 0.05; done"
+    watchdog = subprocess.Popen([*command, *script(progress, body)], cwd=Path(__file__).parents[2])
+    while not (progress.is_file() and progress.read_text()):
+        time.sleep(0.02)
+    watchdog.terminate()
+    assert watchdog.wait(20) == 143
+    assert progress.read_text() == "x\nsaved\n"

@@ -264,7 +264,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _seconds(text: str) -> float:
-    return float(text) if text.isdigit() and len(text) < 5 else 0.0
+    return float(text) if text.isascii() and text.isdecimal() and len(text) < 5 else 0.0
 
 
 def _turns(items: Sequence[str], size: int) -> Iterator[Sequence[str]]:

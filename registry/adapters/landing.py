@@ -7,6 +7,7 @@ at a time. Refuses to write through links, to put a file in another's place, and
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -26,6 +27,7 @@ from registry.errors import DoesNotHold, OutsideFailed, Refused
 
 OWN: Final = f"{KEPT_APART}/reckon"
 _PINS = "pull.json"
+_PINS_BYTES = 2**16
 _BLOCK_BYTES = 2**20
 
 
@@ -38,9 +40,9 @@ class LandingFolder:
         _no_links(root, self._own / "parts")
         (self._own / "parts").mkdir(parents=True, exist_ok=True)
         ignore = root / KEPT_APART / ".gitignore"
-        if not ignore.exists():
-            ignore.write_text("*\n", encoding="ascii")
-        self._lock = os.open(self._own / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        with suppress(FileExistsError):
+            _create(ignore, b"*\n")
+        self._lock = _opened(self._own / "lock", os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -78,14 +80,10 @@ class LandingFolder:
         path = self._root / file.path
         _no_links(self._root, path.parent)
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            descriptor = _opened(path, os.O_RDONLY)
         except (FileNotFoundError, NotADirectoryError):
             return None
-        except OSError as error:
-            raise Refused(f"{path} is no plain file.", remedy="Take it away, or pull into another folder.") from error
         try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise Refused(f"{path} is no plain file.", remedy="Take it away, or pull into another folder.")
             hashes = Hashes(file, os.fstat(descriptor).st_size)
             hashes.read(descriptor)
             return hashes.observed()
@@ -106,18 +104,17 @@ class LandingFolder:
 
     def pins(self) -> Mapping[str, Json]:
         """What the last pull wrote down; nothing where it cannot be read."""
-        with suppress(OSError, ValueError):
-            told = json.loads((self._own / _PINS).read_bytes()[: canonical.MAXIMUM_BYTES])
+        with suppress(OSError, ValueError, RecursionError, Refused):
+            with os.fdopen(_opened(self._own / _PINS, os.O_RDONLY), "rb") as file:
+                told = json.loads(file.read(_PINS_BYTES))
             return told if isinstance(told, dict) else {}
         return {}
 
     def pin(self, facts: Mapping[str, Json]) -> None:
         """Write down what is being pulled."""
         temporary = self._own / f"{_PINS}.new"
-        with temporary.open("wb") as file:
-            file.write(canonical.encode(dict(facts)))
-            file.flush()
-            os.fsync(file.fileno())
+        temporary.unlink(missing_ok=True)
+        _create(temporary, canonical.encode(dict(facts)))
         temporary.replace(self._own / _PINS)
 
     def tidy(self) -> None:
@@ -164,7 +161,7 @@ class ArrivingFile:
         self._part = part
         self._target = target
         self._file = file
-        self._descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        self._descriptor = _opened(part, os.O_RDWR | os.O_CREAT)
         self._hashes = Hashes(file, file.size_bytes)
         if os.fstat(self._descriptor).st_size > file.size_bytes:
             self.restart()
@@ -222,6 +219,30 @@ class ArrivingFile:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def _opened(path: Path, how: int) -> int:
+    """A plain file, opened. Raises ``Refused`` for a link or anything else that is none."""
+    refused = Refused(f"{path} is no plain file.", remedy="Take it away, or pull into another folder.")
+    try:
+        descriptor = os.open(path, how | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
+            raise refused from error
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise refused
+    return descriptor
+
+
+def _create(path: Path, data: bytes) -> None:
+    """A new file with these bytes, on the disk. Raises ``FileExistsError`` when the name is taken, by a link too."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(path, flags, 0o644), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _links(folder: str, inner: Sequence[str]) -> Iterator[str]:

@@ -12,7 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from itertools import pairwise
 from typing import Final, Self
+from unicodedata import category
 
 from registry.core.digests import Algorithm, Digest
 from registry.core.names import checked_path, known
@@ -20,12 +22,15 @@ from registry.core.release import ReleaseStatement
 from registry.errors import DoesNotHold, MalformedRecord, Refused, UnknownName
 
 MOST_FILES: Final = 100_000
+MOST_REFS: Final = 5_000
+LONGEST_PATH_BYTES: Final = 1024
+LONGEST_PART_BYTES: Final = 255
 LARGEST_FILE: Final = 500 * 10**9
 LARGEST_REGULAR: Final = 1 * 2**30
 KEPT_APART: Final = ".cache"  # what a client keeps beside the files of a repository
 _WORD = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,94}[A-Za-z0-9_-])?"
 _REFERENCE = re.compile(rf"hf://(?:models/|(datasets)/)?({_WORD}/{_WORD})(?:@([^@]+))?")
-_REVISION = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_./-]{0,253}[A-Za-z0-9_-])?")
+_REVISION = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_./-]{0,247}[A-Za-z0-9_-])?")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _GRAMMAR = "Write it like hf://lab/model@v1.0.0; after @ stands a tag, a branch or a commit."
 
@@ -89,6 +94,7 @@ class RemoteFile:
     claimed: Digest
 
     def __post_init__(self) -> None:
+        _check_spelling(self.path)
         checked_path(self.path)
         head = self.path.partition("/")[0].lower()
         if head == KEPT_APART or any(part.lower() == ".git" for part in self.path.split("/")):
@@ -142,11 +148,17 @@ def listing(reference: Reference, commit: str, files: Iterable[RemoteFile]) -> L
         raise MalformedRecord(f"{reference.repository} lists a path twice.")
     if len(ordered) > MOST_FILES:
         raise MalformedRecord(f"{reference.repository} lists over {MOST_FILES} files.")
-    for path in paths:
-        parts = path.split("/")
-        if any("/".join(parts[:depth]) in paths for depth in range(1, len(parts))):
-            raise MalformedRecord(f"{reference.repository} lists {path!r} below another file.")
+    below = nested(paths)
+    if below is not None:
+        raise MalformedRecord(f"{reference.repository} lists {below!r} below another file.")
     return Listing(reference=reference, commit=commit, files=ordered)
+
+
+def nested(paths: Iterable[str]) -> str | None:
+    """A path that lies below another one of them, or None. Takes the time of a sort."""
+    ordered = sorted(path.replace("/", "\0") for path in paths)  # what lies below a path follows it at once
+    pairs = pairwise(ordered)
+    return next((lower.replace("\0", "/") for upper, lower in pairs if lower.startswith(f"{upper}\0")), None)
 
 
 def chosen(found: Listing, wanted: Sequence[str]) -> tuple[RemoteFile, ...]:
@@ -166,7 +178,9 @@ def chosen(found: Listing, wanted: Sequence[str]) -> tuple[RemoteFile, ...]:
 
 def checked_revision(revision: str) -> str:
     """The revision, when git could have it. Raises ``Refused`` otherwise."""
-    if not _REVISION.fullmatch(revision) or ".." in revision or "//" in revision or revision.endswith(".lock"):
+    parts = revision.split("/")
+    bad = any(not part or part.startswith(".") or part.endswith(".lock") for part in parts)
+    if bad or not _REVISION.fullmatch(revision) or ".." in revision:
         raise Refused(f"{revision[:80]!r} is no revision.", remedy=_GRAMMAR)
     return revision
 
@@ -186,6 +200,17 @@ def matching_names(globs: Sequence[str], names: Iterable[str]) -> tuple[str, ...
             raise UnknownName(f"No tensor matches {glob!r}.", remedy=f"There are {', '.join(every[:6])} …")
         found.update(matching)
     return tuple(sorted(found))
+
+
+def _check_spelling(path: str) -> None:
+    """Raises ``MalformedRecord`` for a path that is too long for a disk, or that no terminal should show."""
+    if len(path) > LONGEST_PATH_BYTES:
+        raise MalformedRecord(f"The repository lists a path of {len(path)} characters: {path[:40]!r} …")
+    if any(category(char) in ("Cc", "Cs") for char in path):
+        raise MalformedRecord(f"The repository lists {path!r}, which has characters that no path should have.")
+    longest = max(len(part.encode()) for part in path.split("/"))
+    if longest > LONGEST_PART_BYTES or len(path.encode()) > LONGEST_PATH_BYTES:
+        raise MalformedRecord(f"The repository lists {path[:40]!r} …, a path that is too long for a disk.")
 
 
 def _names(word: str, path: str) -> bool:

@@ -88,7 +88,10 @@ def test_the_token_goes_to_the_hub_and_to_no_other_host(liar):
     assert liar.seen[-1][1].get("authorization") == "Bearer secret"
 
 
-@pytest.mark.parametrize("location", ["", "file:///etc/passwd", "ftp://x/y", "http://user:pass@localhost/x"])
+@pytest.mark.parametrize(
+    "location",
+    ["", "file:///etc/passwd", "ftp://x/y", "http://user:pass@localhost/x", "https://[/x", "http://x:99999/"],
+)
 def test_redirects_that_are_not_followed(liar, location):
     with pytest.raises(OutsideFailed, match="not followed"):
         read(liar, (302, {"Location": location}, b""))
@@ -128,6 +131,28 @@ def test_another_range_than_asked_is_refused(liar):
 
 def test_a_hub_without_ranges_costs_bytes_and_no_more(liar):
     assert read(liar, (200, {}, DATA), 50, 100) == DATA[50:100]
+
+
+def test_a_hub_without_ranges_is_asked_once_for_all_blocks(liar, monkeypatch):
+    monkeypatch.setattr("registry.adapters.hub_read.hub.BLOCK_BYTES", 1000)
+    assert read(liar, (200, {}, DATA)) == DATA
+    assert len(liar.seen) == 1
+    assert read(liar, (200, {}, DATA), 50, 5000) == DATA[50:5000]
+    assert len(liar.seen) == 2
+
+
+def test_numbers_that_are_none_and_refs_of_another_form_fail_outside(liar):
+    with pytest.raises(OutsideFailed, match="no number"):
+        read(liar, (200, {"Content-Length": "²", "Connection": "close"}, DATA))
+    with pytest.raises(OutsideFailed, match="5 times in a row"):
+        read(liar, (503, {"Retry-After": "²"}, b""))
+    with pytest.raises(OutsideFailed, match="does not get on"):
+        read(liar, (302, {"Location": f"http://{'a' * 64}.invalid/x"}, b""))
+    rows = [{"name": [], "targetCommit": COMMIT}, {"name": "a", "targetCommit": "../x"}, {"name": "a"}, "a"]
+    for row in rows:
+        liar.json("/api/models/lab/m/refs", {"branches": [row]})
+        with pytest.raises(OutsideFailed, match="name or commit"):
+            liar.reader().refs(REFERENCE)
 
 
 def test_a_body_that_is_encoded_or_an_answer_that_is_none(liar):
@@ -229,6 +254,7 @@ def test_an_environment_that_is_offline_is_believed(monkeypatch):
     with pytest.raises(Refused, match="HF_HUB_OFFLINE"):
         HubReader.at("http://127.0.0.1:9")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-    with pytest.raises(Refused, match="no hub's address"):
-        HubReader.at("hub.example")
+    for address in ("hub.example", "http://[", "http://hub:99999"):
+        with pytest.raises(Refused, match="no hub's address"):
+            HubReader.at(address)
     assert HubReader.at("http://user:word@127.0.0.1:9").where == "http://127.0.0.1:9"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -90,3 +91,35 @@ def test_a_folder_is_one_pullers_at_a_time(tmp_path):
         assert landing.pins() == {"commit": "x"}
         Path(tmp_path / ".cache/reckon/pull.json").write_text("{")
         assert landing.pins() == {}
+
+
+def test_planted_links_and_pipes_are_neither_followed_nor_waited_for(tmp_path):
+    own = tmp_path / "in/.cache/reckon"
+    own.mkdir(parents=True)
+    victim = tmp_path / "victim"
+    (own.parent / ".gitignore").symlink_to(victim)
+    (own / "pull.json.new").symlink_to(victim)
+    with LandingFolder(tmp_path / "in") as landing:
+        landing.pin({"commit": "x"})
+        assert landing.pins() == {"commit": "x"}
+        (own / "pull.json").rename(tmp_path / "elsewhere.json")
+        (own / "pull.json").symlink_to(tmp_path / "elsewhere.json")
+        assert landing.pins() == {}
+        (own / "pull.json").unlink()
+        os.mkfifo(own / "pull.json")
+        assert landing.pins() == {}
+        (own / "pull.json").unlink()
+        (own / "pull.json").write_text("[" * 100_000)
+        assert landing.pins() == {}
+        with landing.arriving(SMALL):
+            [part] = (own / "parts").iterdir()
+        part.unlink()
+        os.mkfifo(part)
+        with pytest.raises(Refused, match="no plain file"), landing.arriving(SMALL):
+            pass
+    assert not victim.exists()
+    (own / "lock").unlink()
+    (own / "lock").symlink_to(victim)
+    with pytest.raises(Refused, match="no plain file"):
+        LandingFolder(tmp_path / "in")
+    assert not victim.exists()

@@ -47,7 +47,7 @@ def test_references(text, kind, repository, revision):
     [
         *("lab/m", "hf://m", "hf://../m", "hf://lab/..", "hf://lab/m@", "hf://lab/m@a@b", "hf://lab/m@../x"),
         *("hf://lab/m@-x", "hf://lab/m@x.lock", "hf://lab/a--b", "hf://lab/m/x", "hf://lab/m@a//b", "https://lab/m"),
-        "hf://lab/m@a b",
+        *("hf://lab/m@a b", "hf://lab/m@a/./b", "hf://lab/m@a/.b", "hf://lab/m@a.lock/b", "hf://lab/m@a/"),
     ],
 )
 def test_no_references(text):
@@ -65,6 +65,20 @@ def test_no_references(text):
 def test_paths_that_leave_or_belong_to_others_are_refused(path):
     with pytest.raises(Refused):
         file(path)
+
+
+@pytest.mark.parametrize("path", ["x" * 256, "é" * 128, "a/" * 512 + "a", "a/\x85b", "a\ud800b", "a/\x9b31m"])
+def test_paths_that_no_disk_or_terminal_takes_are_malformed(path):
+    with pytest.raises(MalformedRecord):
+        file(path)
+
+
+def test_the_longest_paths_are_taken_and_found_below_one_another():
+    deep = "a/" * 511 + "bb"
+    assert file(deep).path == deep
+    assert file("é" * 127).path == "é" * 127
+    assert pulling.nested([deep, "a!", "a/b", "a.b/c"]) is None
+    assert pulling.nested([deep, "a!", "a", "a.b"]) == deep
 
 
 @pytest.mark.parametrize("size", [-1, 10**18, True, 2.0, pulling.LARGEST_REGULAR + 1])

@@ -18,7 +18,7 @@ from urllib.parse import quote, urlsplit
 
 from requests import Response
 
-from registry.adapters.hub_read.wire import Passing, Wire, online
+from registry.adapters.hub_read.wire import Passing, Wire, count, is_address, online
 from registry.core import pulling
 from registry.core.digests import Algorithm, Digest
 from registry.core.pulling import Kind, Listing, Reference, RemoteFile, Resolved
@@ -45,8 +45,7 @@ class HubReader:
 
         online()
         address = (endpoint or constants.ENDPOINT).rstrip("/")
-        parts = urlsplit(address)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
+        if not is_address(address):
             raise Refused(f"{address[:80]!r} is no hub's address.", remedy="Set HF_ENDPOINT to http(s)://HOST[:PORT].")
         return cls(wire=Wire(endpoint=address, token=token))
 
@@ -90,18 +89,21 @@ class HubReader:
         position, failures = start_byte, 0
         while position < stop_byte:
             try:
-                for piece in self._block(listing, file, position, min(position + BLOCK_BYTES, stop_byte)):
+                for piece in self._block(listing, file, position, stop_byte):
                     yield piece
                     position, failures = position + len(piece), 0
             except Passing as trouble:
                 failures += 1
                 self.wire.wait(trouble, failures)
 
-    def _block(self, listing: Listing, file: RemoteFile, start_byte: int, stop_byte: int) -> Iterator[bytes]:
+    def _block(self, listing: Listing, file: RemoteFile, start_byte: int, last_byte: int) -> Iterator[bytes]:
+        """A block that starts there; all up to ``last_byte`` from a hub that sends whole files only."""
+        stop_byte = min(start_byte + BLOCK_BYTES, last_byte)
         whole = start_byte == 0 and stop_byte == file.size_bytes
         span = {} if whole else {"Range": f"bytes={start_byte}-{stop_byte - 1}"}
         with closing(self._opened(listing, file, span)) as answer:
             left_out = self._left_out(answer, file, start_byte, stop_byte)
+            stop_byte = stop_byte if answer.status_code == 206 else last_byte
             came = 0
             for piece in self.wire.pieces(answer, file.size_bytes):
                 wanted = piece[max(left_out - came, 0) : left_out + stop_byte - start_byte - came]
@@ -139,7 +141,9 @@ class HubReader:
             if found != (start_byte, stop_byte - 1, file.size_bytes):
                 raise OutsideFailed(f"{self.where} sends another range of {file.path} than was asked for.")
             return 0
-        if length.isdigit() and int(length) != file.size_bytes:
+        if length and count(length) is None:
+            raise OutsideFailed(f"{self.where} sends {file.path} with a length that is no number.")
+        if length and count(length) != file.size_bytes:
             raise self._other_size(file, int(length))
         return start_byte
 
@@ -184,9 +188,14 @@ def _decoded(body: bytes) -> object:
 
 
 def _refs(value: object) -> Mapping[str, str]:
-    rows = value if isinstance(value, list) else []
-    named = {row.get("name"): row.get("targetCommit") for row in rows if isinstance(row, dict)}
-    return {name: commit for name, commit in named.items() if isinstance(name, str) and isinstance(commit, str)}
+    """Names with their commits. Raises ``OutsideFailed`` for rows of another form; no rows at all are none."""
+    named: dict[str, str] = {}
+    for row in value if isinstance(value, list) else []:
+        name, commit = (row.get("name"), row.get("targetCommit")) if isinstance(row, dict) else (None, None)
+        if not isinstance(name, str) or not isinstance(commit, str) or not pulling.is_commit(commit):
+            raise OutsideFailed("The hub lists a branch or tag without its name or commit.")
+        named[name] = commit
+    return named
 
 
 def _files(value: object) -> Iterator[RemoteFile]:

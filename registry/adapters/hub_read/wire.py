@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 from urllib.parse import urljoin, urlsplit
@@ -119,8 +119,10 @@ class Wire:
                 allow_redirects=False,
                 timeout=self.patience_seconds,
             )
-        except RequestException as error:
+        except (RequestException, HTTPError) as error:
             raise Passing(_reason(error), answered=False) from error
+        except ValueError as error:  # the session reads the next address even where it is not to follow it
+            raise self._astray() from error
 
     def _accepted(self, answer: Response) -> Response:
         status = answer.status_code
@@ -142,12 +144,16 @@ class Wire:
         raise OutsideFailed(f"{self.where} answers in a way that was not asked for ({status}).", remedy=_WAIT)
 
     def _next(self, address: str, location: str) -> str:
-        target = urljoin(address, location)
-        parts = urlsplit(target)
-        plain = parts.scheme == "http" and urlsplit(self.endpoint).scheme != "http"
-        if not location or parts.scheme not in ("http", "https") or not parts.hostname or plain or parts.username:
-            raise OutsideFailed(f"{self.where} sends to an address that is not followed.", remedy=_WAIT)
-        return target
+        with suppress(ValueError):
+            target = urljoin(address, location)
+            parts = urlsplit(target)
+            plain = parts.scheme == "http" and urlsplit(self.endpoint).scheme != "http"
+            if location and is_address(target, query=True) and not plain and not parts.username:
+                return target
+        raise self._astray()
+
+    def _astray(self) -> OutsideFailed:
+        return OutsideFailed(f"{self.where} sends to an address that is not followed.", remedy=_WAIT)
 
     def _piece(self, answer: Response) -> bytes:
         try:
@@ -185,7 +191,22 @@ def _unchanged(request: PreparedRequest) -> PreparedRequest:
 
 
 def _seconds(text: str) -> float:
-    return float(text) if text.isdigit() and len(text) < 5 else 0.0
+    return float(text) if count(text) is not None and len(text) < 5 else 0.0
+
+
+def count(text: str) -> int | None:
+    """A number in a header, in digits of ASCII; None for anything else, and for what no file has in bytes."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else None
+
+
+def is_address(text: str, *, query: bool = False) -> bool:
+    """Whether this is an address with a host that can be asked, with a query only where it may have one."""
+    try:
+        parts = urlsplit(text)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return good and (query or not parts.query)
 
 
 def _reason(error: Exception) -> str:

@@ -193,7 +193,7 @@ class Launch:
     @property
     def own_progress(self) -> str:
         """A pattern of the transcript that the stage writes while it runs."""
-        return f"artifacts/scratch/{self.stage}/*/work/transcript.jsonl"
+        return f"artifacts/scratch/{self.stage}/*/*/transcript.jsonl"
 
     def to_json(self) -> dict[str, Json]:
         return {

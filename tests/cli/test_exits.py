@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import click
@@ -114,7 +115,10 @@ sys.exit(guarded(work, as_json=False))
 
 
 def test_the_keyboard_interrupts_quietly():
-    with subprocess.Popen([sys.executable, "-c", WAITING], cwd=ROOT, stdout=-1, stderr=-1) as process:
+    # Whoever runs the tests in the background has children ignore interruptions: this one shall not.
+    attentive = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    command = [sys.executable, "-c", WAITING]
+    with subprocess.Popen(command, cwd=ROOT, stdout=-1, stderr=-1, preexec_fn=attentive) as process:  # noqa: PLW1509  # one thread
         assert process.stdout.readline() == b"at work\n"
         process.send_signal(signal.SIGINT)
         assert process.stderr.read() == b"reckon: Interrupted.\n"

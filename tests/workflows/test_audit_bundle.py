@@ -165,7 +165,20 @@ def test_an_altered_member_is_found(bundle, tmp_path, folder):
     write(tmp_path / "altered.tar", {**members, name: bytes(data)})
     status, audit = alone(tmp_path, "--bundle", "altered.tar")
     assert status == 1
-    assert [finding for edge in audit["edges"] for finding in edge["findings"]]
+    told = audit["error"]["message"] if "error" in audit else ""  # what is left of no execution has no edges
+    assert "damaged" in told or [finding for edge in audit["edges"] for finding in edge["findings"]]
+
+
+@pytest.mark.slow
+def test_the_altered_execution_of_the_artifact_itself_is_no_unknown_name(bundle, tmp_path):
+    members = content(bundle)
+    name = next(one for one in members if "executions/" in one and json.loads(members[one])["stage"] == "handoff")
+    data = bytearray(members[name])
+    data[len(data) // 2] ^= 1
+    write(tmp_path / "altered.tar", {**members, name: bytes(data)})
+    status, answer = alone(tmp_path, "--bundle", "altered.tar")
+    assert (status, answer["error"]["kind"]) == (1, "DoesNotHold")
+    assert f"The execution {Path(name).stem[:12]} is damaged" in answer["error"]["message"]
 
 
 @pytest.mark.slow

@@ -31,7 +31,7 @@ from registry.core.pointers import Pointer
 from registry.core.program import Program, Relowered
 from registry.core.resolving import Held, artifact
 from registry.core.withheld import Withheld
-from registry.errors import ReckonError, Refused
+from registry.errors import DoesNotHold, ReckonError, Refused, UnknownName
 from registry.ports import Columns, Commits, Papers, RecordStore
 from registry.workflows.audit.looking import AtHand, Live, Looking
 
@@ -94,13 +94,27 @@ class Auditor:
         edges_of(evidence)
         return held, evidence
 
+    def _held(self, name: Name) -> Held:
+        """What a name means. Raises ``DoesNotHold`` when nothing does and a damaged record may be what told it."""
+        try:
+            return artifact(self.ledger, name)
+        except UnknownName as error:
+            if not self.ledger.damages:
+                raise
+            first, *others = self.ledger.damages
+            more = f" and {len(others)} more" if others else ""
+            raise DoesNotHold(
+                f"{error.message} The {first.kind} {first.name[:12]}{more} is damaged, and may be what told of it.",
+                remedy="'reckon verify --all' names what is damaged; get those records again from where they came.",
+            ) from error
+
     def gather(self, name: Name) -> tuple[Held, Evidence]:
         """The artifact and the evidence that records, tables and git give of its lineage; no bytes are hashed."""
         if name.path is not None:
             raise Refused(
                 f"{name} is a file.", remedy=f"Audit {name.artifact}; see 'reckon prove {name}' for the file."
             )
-        held = artifact(self.ledger, name)
+        held = self._held(name)
         lineage = Lineage(self.ledger, self.columns.files)
         nodes = walk(self.ledger, lineage, held.product_digest)
         rarer = {kind: tuple(self._read(kind)) for kind in RARER}

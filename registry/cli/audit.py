@@ -105,8 +105,9 @@ def _auditor(name: Name | None, bundle: Path | None, weights: Path | None) -> It
     """The auditor, and the name to audit: a bundle is about one by itself."""
     if bundle is not None:
         with auditing.bundle_auditor(bundle, weights=weights) as (cover, auditor):
-            wanted = name or Name.parse(cover.name)
-            known(wanted.stage, auditor.ledger.stages())
+            about = Name.parse(cover.name)
+            wanted = name or about
+            known(wanted.stage, {*auditor.ledger.stages(), about.stage})
             yield wanted, auditor
         return
     if name is None:

@@ -200,8 +200,9 @@ def _approximate(plan: Plan, replayed: Replayed, parting: Parting, *, agrees: bo
 
 
 def _reached(plan: Plan, replayed: Replayed) -> int | None:
+    """The last step that counts: what ran on until it was stopped after its window is not part of it."""
     told = None if replayed.execution.steps is None else replayed.execution.steps.get("reached")
-    return told if isinstance(told, int) and plan.steps is not None else None
+    return plan.within(told) if isinstance(told, int) and plan.steps is not None else None
 
 
 def _setup(yard: Yard, replayed: Replayed, recipe: Recipe) -> Setup:
@@ -215,11 +216,14 @@ def _setup(yard: Yard, replayed: Replayed, recipe: Recipe) -> Setup:
 
 
 def _lines(path: Path, plan: Plan) -> Transcript | None:
-    """The transcript of the replayed steps alone: lines that were laid to go on from prove nothing."""
+    """The transcript of the replayed steps alone: lines that were laid to go on from prove nothing.
+
+    Nor are those looked at that were written after the window, before the run was stopped.
+    """
     told = lines_of(path.read_bytes()) if path.is_file() else None
     if told is None or plan.steps is None:
         return told
-    return Transcript(lines=tuple(one for one in told.lines if one.step > plan.steps.start))
+    return Transcript(lines=tuple(one for one in told.lines if plan.steps.start < one.step == plan.within(one.step)))
 
 
 def _read(path: Path) -> bytes | None:

@@ -74,6 +74,10 @@ class Plan:
         begin = whole.start if self.span.begin is None else self.span.begin
         return range(begin, whole.stop if self.span.stop is None else self.span.stop)
 
+    def within(self, step: int) -> int:
+        """``step``, or the last one of the window when it lies after it."""
+        return step if self.span.stop is None else min(step, self.span.stop)
+
 
 class History(Protocol):
     """What the repository says of commits."""

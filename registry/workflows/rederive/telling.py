@@ -63,6 +63,8 @@ class Teller:
         steps = made.steps
         if plan.steps is not None and steps is not None:
             steps = {**steps, "first": plan.steps.start}
+            if mark is not None and mark.last_step is not None:
+                steps = {**steps, "reached": mark.last_step}
         told = replace(
             made,
             recipe=plan.target.product.recipe,

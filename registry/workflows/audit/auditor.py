@@ -104,7 +104,7 @@ class Auditor:
             first, *others = self.ledger.damages
             more = f" and {len(others)} more" if others else ""
             raise DoesNotHold(
-                f"{error.message} The {first.kind} {first.name[:12]}{more} is damaged, and may be what told of it.",
+                f"{error.message} The {first.kind} {first.name.removeprefix('sha256:')[:12]}{more} is damaged, and may be what told of it.",
                 remedy="'reckon verify --all' names what is damaged; get those records again from where they came.",
             ) from error
 

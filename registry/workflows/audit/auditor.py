@@ -102,9 +102,11 @@ class Auditor:
             if not self.ledger.damages:
                 raise
             first, *others = self.ledger.damages
-            more = f" and {len(others)} more" if others else ""
+            which = f"{first.kind} {first.name.removeprefix('sha256:')[:12]}"
+            if others:
+                which += f", like {len(others)} more,"
             raise DoesNotHold(
-                f"{error.message} The {first.kind} {first.name.removeprefix('sha256:')[:12]}{more} is damaged, and may be what told of it.",
+                f"{error.message} The {which} is damaged, and may be what told of it.",
                 remedy="'reckon verify --all' names what is damaged; get those records again from where they came.",
             ) from error
 

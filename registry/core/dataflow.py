@@ -4,7 +4,7 @@ Each value is named by the digest of its operation and of everything that flows 
 of functions, modules or values, where something was written, the order of operations that do not depend on each other,
 function boundaries, dead code, or whether the same thing is computed twice. It knows every operation with its types,
 constants, attributes and shardings, and the order in which values are combined. Refuses programs without ``main``,
-recursion, and more operations than any program of ours has.
+recursion, and more operations, results, operands or nesting than any program of ours has.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from registry.core.mlir import Operation, Region
 from registry.errors import Refused
 
 MOST_OPERATIONS: Final = 2_000_000
+MOST_WORK: Final = (
+    50_000_000  # operations, values, nodes walked, and 64 characters of attributes and types, as one each
+)
 DEEPEST_CALLS: Final = 128
 _ENDS: Final = frozenset({"func.return", "stablehlo.return", "sdy.return", "mhlo.return", "shape.return"})
 _STATEFUL: Final = frozenset({"stablehlo.rng", "stablehlo.infeed", "stablehlo.outfeed", "stablehlo.send"})
@@ -30,7 +33,7 @@ _VARIES: Final = tuple(
         r"(?<=channel_handle<handle = )\d+",
     )
 )
-_SYMBOL = re.compile(r'"(?:[^"\\]|\\.)*"|@([\w.$-]+|"(?:[^"\\]|\\.)*")')
+_SYMBOL = re.compile(r'"(?:[^"\\]|\\.)*"|".*|@([\w.$-]+|"(?:[^"\\]|\\.)*")')
 _FUNCTION_ATTRIBUTES = re.compile(r"(?:arg|res)_attrs = \[[{}, ]*\](?:, )?|function_type = .*?(?=, [\w.]+ = |$)")
 
 
@@ -88,8 +91,10 @@ class Dataflow:
 
 def dataflow(module: Operation) -> Dataflow:
     """The dataflow of a parsed module. Raises ``Refused`` for one that is no whole program."""
-    builder = _Builder(module)
-    return builder.program()
+    try:
+        return _Builder(module).program()
+    except RecursionError as error:
+        raise Refused("The program's calls and regions are nested too deep.") from error
 
 
 @dataclass(slots=True)
@@ -108,10 +113,12 @@ class _Builder:
         others = {name: one for name, one in named.items() if one.name != "func.func"}
         texts = {name: f"{one.name} {_unvaried(one.attributes)}" for name, one in others.items()}
         self._symbols = dict(sorted(texts.items(), key=lambda pair: pair[1]))
+        self._numbers = {name: number for number, name in enumerate(self._symbols)}
         self._module = module
         self._nodes: dict[bytes, Node] = {}
         self._bodies: dict[str, str] = {}
-        self._made = 0
+        self._told: dict[str, str] = {}
+        self._made = self._work = 0
         self._calls: list[str] = []
 
     def program(self) -> Dataflow:
@@ -135,7 +142,7 @@ class _Builder:
         results = self._run(region, frame)
         effects, frame.effects = tuple(frame.effects), outside
         roots = (*effects, *(node for node, _ in results))
-        return Body(frame.depth, tuple(arguments), effects, results, tuple(_free(roots, frame.depth)))
+        return Body(frame.depth, tuple(arguments), effects, results, tuple(self._free(roots, frame.depth)))
 
     def _run(self, region: Region, frame: _Frame) -> tuple[Value, ...]:
         """All operations of a block; what its last one gives."""
@@ -143,6 +150,7 @@ class _Builder:
             self._made += 1
             if self._made > MOST_OPERATIONS:
                 raise Refused(f"The program has more than {MOST_OPERATIONS} operations.")
+            self._worked(one.results + _size(one))
             operands = tuple(self._value(name, frame) for name in one.operands)
             if one.name in _ENDS:
                 return operands
@@ -173,8 +181,10 @@ class _Builder:
         self._calls.append(name)
         function = self._functions[name]
         inner = _Frame({}, frame.depth, frame.effects)
-        for (argument, _), value in zip(function.regions[0].arguments, operands, strict=True):
-            inner.values[argument] = value
+        arguments = function.regions[0].arguments
+        if len(arguments) != len(operands):
+            raise Refused(f"The program calls {name!r} with {len(operands)} values; it takes {len(arguments)}.")
+        inner.values.update(zip((argument for argument, _ in arguments), operands, strict=True))
         results = self._run(function.regions[0], inner)
         self._calls.pop()
         if not with_attributes:
@@ -189,7 +199,9 @@ class _Builder:
             raise Refused(f"The program calls {name!r}, which it does not have.")
         if name in self._calls or len(self._calls) >= DEEPEST_CALLS:
             raise Refused(f"The program's function {name!r} calls itself.")
-        return _FUNCTION_ATTRIBUTES.sub("", self._plain(function.attributes)).strip(", ")
+        if name not in self._told:
+            self._told[name] = _FUNCTION_ATTRIBUTES.sub("", self._plain(function.attributes)).strip(", ")
+        return self._told[name]
 
     def _value(self, name: str, frame: _Frame) -> Value:
         found = frame.values.get(name)
@@ -215,7 +227,7 @@ class _Builder:
             return f"@{self._bodies[name]}"
         if name not in self._symbols:
             raise Refused(f"The program speaks of {name!r}, which it does not have.")
-        return f"@{list(self._symbols).index(name)}"
+        return f"@{self._numbers[name]}"
 
     def _argument(self, index: int, kind: str, depth: int) -> Node:
         name = hashlib.sha256(f"argument\0{index}\0{kind}\0{depth}".encode()).digest()
@@ -234,6 +246,30 @@ class _Builder:
             self._nodes[name] = Node(name, *texts, operands, bodies, *_levels(operands, bodies), one.place)
         return self._nodes[name]
 
+    def _free(self, roots: Sequence[Node], depth: int) -> Iterator[Node]:
+        """The nodes that a region at ``depth`` takes from outside, in the order in which it comes to need them."""
+        seen: set[bytes] = set()
+        waiting = list(reversed(roots))
+        while waiting:
+            node = waiting.pop()
+            if node.id in seen:
+                continue
+            seen.add(node.id)
+            self._worked(_size(node))
+            if node.level < depth:
+                yield node
+            else:
+                waiting += reversed(list(node.inputs))
+
+    def _worked(self, units: int) -> None:
+        self._work += units
+        if self._work > MOST_WORK:
+            raise Refused("The program is larger, with its calls in place, than any of ours.")
+
+
+def _size(one: Operation | Node) -> int:
+    return 1 + len(one.operands) + (len(one.attributes) + len(one.signature)) // 64
+
 
 def _body_id(body: Body) -> bytes:
     hasher = hashlib.sha256(str(body.depth).encode())
@@ -250,21 +286,6 @@ def _levels(operands: Sequence[Value], bodies: Sequence[Body]) -> tuple[int, int
     found = {-1, 0, *(node.level for node in inputs), *(node.outer for node in inputs)}
     first, second = sorted(found)[-1:-3:-1]
     return first, second
-
-
-def _free(roots: Sequence[Node], depth: int) -> Iterator[Node]:
-    """The nodes that a region at ``depth`` takes from outside, in the order in which it comes to need them."""
-    seen: set[bytes] = set()
-    waiting = list(reversed(roots))
-    while waiting:
-        node = waiting.pop()
-        if node.id in seen:
-            continue
-        seen.add(node.id)
-        if node.level < depth:
-            yield node
-        else:
-            waiting += reversed(list(node.inputs))
 
 
 def _unvaried(text: str) -> str:

@@ -1,7 +1,8 @@
 """MLIR in its generic form, read without MLIR: operations with operands, attributes, regions and places in the code.
 
 One operation a line, as MLIR prints it with ``print_generic_op_form``. It knows no dialect. Refuses text that is not in
-that form, regions of several blocks, and more text or nesting than any program of ours has.
+that form, regions of several blocks, and longer lines, more results or nesting than any program of ours has. Takes time
+in proportion to the text, whatever is in it.
 """
 
 from __future__ import annotations
@@ -14,11 +15,16 @@ from typing import Final
 from registry.errors import Refused
 
 LARGEST_CHARACTERS: Final = 256 * 2**20
+LONGEST_LINE: Final = 2**24
 DEEPEST: Final = 64
+MOST_RESULTS: Final = 10_000
+_MOST_PLACED: Final = 2**28  # characters that are read for places; what comes later has none
 
 _STRING = r'"(?:[^"\\]|\\.)*"'
 _HEAD = re.compile(r'(?:(%[\w$.-]+)(?::(\d{1,6}))? = )?"([\w.$-]{1,200})"\(([^()"]*)\)')
-_TOKEN = re.compile(rf"{_STRING}|->|[<>(){{}}\[\]]")
+# A string without an end takes the rest: otherwise each of its quotes would be tried as a beginning.
+_TOKEN = re.compile(rf'{_STRING}|".*|->|[<>(){{}}\[\]]')
+_PART = re.compile(rf'{_STRING}|".*|->|[<>(){{}}\[\],]')
 _PLACE = re.compile(rf" loc\((#loc\d*|unknown|{_STRING}(?:\(#loc\d*\))?|callsite\(#loc\d* at #loc\d*\)|fused.*)\)$")
 _ALIAS = re.compile(r"(#loc\d*) = loc\((.*)\)$")
 _FILE = re.compile(rf"({_STRING}):(\d+):\d+.*")
@@ -70,6 +76,8 @@ class _Parser:
 
     def read(self, lines: Iterator[str]) -> None:
         for line in lines:
+            if len(line) > LONGEST_LINE:
+                raise Refused(f"A line of the program has more than {LONGEST_LINE} characters.")
             stripped = line.strip()
             if stripped.startswith(('"', "%")):
                 self._operation(stripped)
@@ -89,6 +97,8 @@ class _Parser:
         if match is None:
             raise _malformed(line)
         result, count, name, operands = match.groups()
+        if int(count or 1) > MOST_RESULTS:
+            raise Refused(f"An operation of the program has more than {MOST_RESULTS} results.")
         rest, place = self._located(line[match.end() :])
         attributes, rest = _bracketed(rest, " <{")
         one = Operation(
@@ -135,7 +145,7 @@ class _Parser:
         region.arguments += [_argument(part) for part in _split(inside)]
 
     def _located(self, text: str) -> tuple[str, str]:
-        match = _PLACE.search(text)
+        match = _placed(text)
         return (text, "") if match is None else (text[: match.start()], self._places.of(match[1]))
 
 
@@ -146,6 +156,7 @@ class _Places:
         found = (_ALIAS.match(line) for line in text.splitlines() if line.startswith("#loc"))
         self._aliases: Mapping[str, str] = {match[1]: match[2] for match in found if match is not None}
         self._known: dict[str, str] = {}
+        self._left = _MOST_PLACED
 
     def of(self, text: str) -> str:
         """Such as ``Attention/mul (train/model.py:111)``; empty when nothing is told."""
@@ -162,15 +173,16 @@ class _Places:
         waiting, seen = [text], set[str]()
         while waiting:
             one = waiting.pop()
-            if one in seen or len(seen) > 1000:
+            body = self._aliases.get(one, one)
+            if one in seen or len(seen) > 1000 or len(body) > self._left:
                 continue
             seen.add(one)
-            match = _FILE.fullmatch(self._aliases.get(one, one))
+            self._left -= len(body)
+            match = _FILE.fullmatch(body)
             if match is not None:
                 files.append(f"{_inside(match[1][1:-1])}:{match[2]}")
                 continue
-            body = self._aliases.get(one, one)
-            if body.startswith('"'):
+            if body.startswith('"') and '"' in body[1:]:
                 names.append(body[1 : body.index('"', 1)])
             waiting += reversed(re.findall(r"#loc\d*", body))
         return names, files
@@ -194,6 +206,11 @@ def _finish(one: Operation, rest: str) -> None:
     one.signature = rest[3:]
 
 
+def _placed(text: str) -> re.Match[str] | None:
+    """Where the place at the end of a text begins. Without the bracket at its end no beginning is tried."""
+    return _PLACE.search(text) if text.endswith(")") else None
+
+
 def _bracketed(text: str, opening: str) -> tuple[str, str]:
     """What stands between the brackets that ``text`` begins with, and what follows; all of it when there are none."""
     if not text.startswith(opening):
@@ -212,7 +229,7 @@ def _bracketed(text: str, opening: str) -> tuple[str, str]:
 def _split(text: str) -> Iterator[str]:
     """The parts between commas outside of brackets and strings."""
     depth, start = 0, 0
-    for match in re.finditer(rf"{_STRING}|->|[<>(){{}}\[\],]", text):
+    for match in _PART.finditer(text):
         if match[0] == "," and depth == 0:
             yield text[start : match.start()].strip()
             start = match.end()
@@ -223,7 +240,7 @@ def _split(text: str) -> Iterator[str]:
 
 def _argument(text: str) -> tuple[str, str]:
     name, _, kind = text.partition(": ")
-    match = _PLACE.search(kind)
+    match = _placed(kind)
     if not name.startswith("%") or not kind:
         raise _malformed(text)
     return name, kind if match is None else kind[: match.start()]

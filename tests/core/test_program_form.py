@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from registry.core.mlir import parse
@@ -146,6 +148,56 @@ def test_places_have_no_folder_of_a_machine() -> None:
 def test_what_is_no_program_is_refused(text: str) -> None:
     with pytest.raises(Refused):
         digest(text)
+
+
+LONG = 60_000
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('%2 = "stablehlo.multiply"', '%2:999999 = "stablehlo.multiply"'),
+        ("callee = @add_epsilon", 'callee = @add_epsilon, x = "' + '\\"' * LONG),
+        (CALL, '"func.call"(%arg0) <{callee = @add_epsilon}>'),
+        ('sym_visibility = "private"', 'x = @add_epsilon, sym_visibility = "private"'),
+        ("%5)", "%5" + ", %404" * LONG + ")"),
+    ],
+    ids=["results", "strings", "operands", "own name", "unknown values"],
+)
+def test_what_would_take_for_ever_is_refused_at_once(before: str, after: str) -> None:
+    hostile = TWICE.replace(before, after, 1)
+    assert hostile != TWICE
+    began = time.monotonic()
+    with pytest.raises(Refused):
+        digest(hostile)
+    assert time.monotonic() - began < 2
+
+
+def test_places_that_are_none_do_no_harm() -> None:
+    assert digest(TWICE.replace('loc("Norm/mul"(#loc1))', 'loc(")')) == digest(TWICE)
+    began = time.monotonic()
+    parse(TWICE.replace(" loc(#loc2)\n    %3", " loc(fused" * LONG + "\n    %3"))
+    assert time.monotonic() - began < 2
+
+
+def test_calls_that_double_are_refused_before_they_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = [TWICE]
+    for number in range(40):
+        call = f'"func.call"(%a, %a) <{{callee = @f{number + 1}}}> : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>'
+        if number == 39:
+            call = call.replace("@f40", "@add_epsilon")
+        parts.append(
+            f'  "func.func"() <{{sym_name = "f{number}"}}> ({{\n  ^bb0(%a: tensor<4xf32>, %b: tensor<4xf32>):\n'
+            f'    %0 = {call}\n    %1 = {call}\n    "func.return"(%1) : (tensor<4xf32>) -> ()\n  }}) : () -> ()\n'
+        )
+    body, _, end = TWICE.rpartition("}) {mhlo")
+    doubled = "".join([body.replace("@add_epsilon", "@f0", 1), *parts[1:], "}) {mhlo", end])
+    nested = doubled.replace("@f1}>", "@f0}>", 1)
+    with pytest.raises(Refused, match="calls itself"):
+        digest(nested)
+    monkeypatch.setattr("registry.core.dataflow.MOST_WORK", 10_000)
+    with pytest.raises(Refused, match="larger"):
+        digest(doubled)
 
 
 @pytest.mark.parametrize("text", ["", "1,2,3", "1,2,3,x", "1,2,3,-4", "1,2,3,4,5", "1,,3,4"])

@@ -77,6 +77,7 @@ class GitStore:
             "--name-only",
             "--no-renames",
             "--no-relative",
+            "--no-show-signature",
             "--format=%x00%H",
             "-z",
             "--topo-order",

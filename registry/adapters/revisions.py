@@ -43,12 +43,12 @@ class Revisions:
 
     def between(self, start: str, end: str, paths: Sequence[str]) -> Sequence[tuple[str, str]]:
         """Commits after ``start`` up to ``end`` that touch one of ``paths``, oldest first, with their first lines."""
-        options = ("--reverse", "--topo-order", "--no-merges", "--format=%H %s")
+        options = ("-z", "--no-show-signature", "--reverse", "--topo-order", "--no-merges", "--format=%H %s")
         done = self._run("log", *options, f"{start}..{end}", "--", *paths)
         if done.returncode:
             raise OutsideFailed(f"git log failed: {done.stderr.decode(errors='replace').strip()[:300]}")
-        lines = done.stdout.decode(errors="replace").splitlines()
-        return tuple((line[:40], line[41:]) for line in lines)
+        lines = done.stdout.decode(errors="replace").split("\0")
+        return tuple((line[:40], line[41:]) for line in lines if line)
 
     def reachable(self, commit: str) -> bool:
         """Whether a commit is the one that is checked out, or an ancestor of it."""

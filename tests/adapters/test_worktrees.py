@@ -13,6 +13,7 @@ from support.toy import Toy
 
 from registry.adapters.hashing import hash_file
 from registry.adapters.replays import Replay
+from registry.adapters.revisions import Revisions
 from registry.adapters.worktrees import Worktrees
 from registry.core.digests import FileEntry, sha256
 from registry.errors import DoesNotHold, OutsideFailed, Refused, UnknownName
@@ -143,6 +144,18 @@ def test_commits_and_consent(toy: Toy, place: Path) -> None:
     assert trees.trusted(head(toy)) is None, "consent does not reach later commits"
     toy.git("config", "--add", "reckon.trust", "main")
     assert trees.trusted(head(toy)) == "main"
+
+
+def test_a_history_is_read_whatever_its_subjects_and_settings_are(toy: Toy) -> None:
+    first, subject = head(toy), "Lines \x0b\x1c\u2028 in one subject"
+    toy.write("params.yaml", "a: 1\n")
+    toy.git("add", "params.yaml")
+    toy.git("commit", "-q", "-m", subject)
+    signed = toy.git("cat-file", "commit", "HEAD").replace("\n\n", "\ngpgsig -----BEGIN PGP SIGNATURE-----\n x\n\n", 1)
+    (toy.root / "signed").write_text(signed, encoding="utf-8")
+    toy.git("reset", "-q", "--hard", toy.git("hash-object", "-t", "commit", "-w", "signed").strip())
+    toy.git("config", "log.showSignature", "true")
+    assert Revisions(toy.root).between(first, "HEAD", ["params.yaml"]) == ((head(toy), subject),)
 
 
 def test_the_environment_is_clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ the run does not have.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -182,7 +183,7 @@ class Launch:
     @property
     def slug(self) -> str:
         """A name that schedulers take: lower-case letters, digits and dashes."""
-        return f"reckon-{self.stage.replace('/', '-')}".lower()[:50]
+        return re.sub(r"[^a-z0-9-]", "-", f"reckon-{self.stage}".lower())[:50].strip("-")
 
     @property
     def own_command(self) -> str:

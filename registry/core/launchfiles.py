@@ -51,7 +51,8 @@ def _pull(launch: Launch) -> str:
     lines.append(f"echo {quote(launch.lock + '  requirements.lock')} | sha256sum --check --quiet\n")
     lines.append("make environment\n")
     for one in (*launch.inputs, *([launch.parent] if launch.parent else [])):
-        lines += [f"# {one['name']} is {one['digest']}\n", f"{one['pull']}\n", f"{one['verify']}\n"]
+        told = quote(f"{one['name']} is {one['digest']}")
+        lines += [f"echo {told}\n", f"{one['pull']}\n", f"{one['verify']}\n"]
     return "".join(lines) + 'echo "all is here: now run preflight.sh in $here"\n'
 
 
@@ -175,6 +176,11 @@ def _readme(launch: Launch) -> str:
         Target.KUBERNETES: "kubectl apply -f job.json",
         Target.LOCAL: "./run.sh",
     }[launch.target]
+    again = {
+        Target.SLURM: "The watchdog ends a run that stands still, and starts it again while it makes progress.",
+        Target.KUBERNETES: "No watchdog runs: the job starts a failed pod again, not one that stands still.",
+        Target.LOCAL: "No watchdog runs: what fails or stands still is yours to start again.",
+    }[launch.target]
     told, window = launch.forecast, launch.window
     mesh = " × ".join(f"{axis} {size}" for axis, size in launch.cluster.mesh.items())
     over = told.exceeded(launch.quotas)
@@ -187,7 +193,7 @@ on {launch.cluster.devices} devices in {launch.cluster.processes} processes ({me
 
 1. `pull.sh`, in the folder that the run is to live in: code, environment by lock, data and parent by digest.
 2. `preflight.sh`, on every node: commit, lock, wheels, device kind, driver, clock, disk, and a rehearsal of restoring.
-3. `{start}`. The watchdog ends a run that stands still, and starts it again while it makes progress.
+3. `{start}`. {again}
 4. `close.sh STATUS` ends it; the scripts call it themselves.
 
 A checkpoint takes {told.checkpoint_bytes} bytes in {told.checkpoint_objects} objects \

@@ -81,9 +81,10 @@ def grade(
 
 
 def _distance(bits: int, reference: int) -> Fraction:
-    """The relative distance of two floats by their bits. What is no number is as far as anything."""
+    """The relative distance of two floats by their bits; none between equal bits. What is no number is else as far as
+    anything."""
     one, other = number(bits), number(reference)
-    if one == other:
+    if bits == reference or one == other:
         return Fraction(0)
     if not (abs(one) < float("inf") and abs(other) < float("inf")):
         return Fraction(10**6)

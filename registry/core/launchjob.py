@@ -7,6 +7,7 @@ rack, by the label that GPU feature discovery gives an NVLink domain. Plain valu
 from __future__ import annotations
 
 from collections.abc import Mapping
+from shlex import quote
 from typing import Final
 
 from registry.core.canonical import Json
@@ -122,7 +123,7 @@ def _container(launch: Launch) -> dict[str, Json]:
 
 
 def _script(launch: Launch) -> str:
-    begin = f"if [ \"$JOB_COMPLETION_INDEX\" = 0 ]; then reckon record '{launch.stage}' --begin; fi\n"
+    begin = f'if [ "$JOB_COMPLETION_INDEX" = 0 ]; then reckon record {quote(launch.stage)} --begin; fi\n'
     close = f'if [ "$JOB_COMPLETION_INDEX" = 0 ]; then bash {_BUNDLE}/close.sh "$status"; fi\n'
     work = (
         f"python -m train.launch_worker {_BUNDLE}/plan.json --coordinator {launch.slug}-0.{launch.slug}:{PORT} "

@@ -165,6 +165,26 @@ def test_the_job_is_what_kubernetes_reads() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_names_from_records_are_no_shell_and_no_scheduler_options(tmp_path: Path) -> None:
+    hostile = {**PULLED, "name": f"x\ntouch {tmp_path}/owned\n", "pull": "true", "verify": "true"}
+    script = launchfiles.files(launch(Target.SLURM, inputs=(hostile,), parent=None))["pull.sh"]
+    for line in ("git ", "test -d .git", "make ", "echo 'dddd"):
+        script = "\n".join(one for one in script.split("\n") if not one.startswith(line))
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert f"touch {tmp_path}/owned\n is sha256:1111" in done.stdout
+    assert not (tmp_path / "owned").exists()
+    assert launch(Target.KUBERNETES, stage="hero/A_b.c\n--x/" + "9" * 30 + "/" * 9).slug == (
+        "reckon-hero-a-b-c---x-" + "9" * 28
+    )
+    assert launch(Target.KUBERNETES, stage="rung/d48_").slug == "reckon-rung-d48"
+
+
+def test_only_slurm_says_that_a_watchdog_starts_it() -> None:
+    told = {target: launchfiles.files(launch(target)) for target in Target}
+    says = {target: "The watchdog" in made["README.md"] for target, made in told.items()}
+    assert says == {target: "train.launch_watch" in work(made) for target, made in told.items()}
+
+
 def test_a_bundle_without_data_says_so() -> None:
     assert "No data of this run" in launchfiles.files(launch(Target.SLURM, inputs=()))["README.md"]
     assert "No data of this run" not in launchfiles.files(launch(Target.SLURM))["README.md"]
@@ -181,6 +201,8 @@ def test_grades_say_what_holds_and_no_more() -> None:
     assert (graded.tier, graded.first_difference, graded.root_equal) == ("T3", 1, False)
     assert 0 < graded.loss_distance < Fraction(1, 10**6)
     assert grade(lines, lines, ("r", "s")).tier == "T3"
+    nan = [replace(line, loss=bits(float("nan"))) for line in lines]
+    assert grade(nan, nan, ("r", "r")).loss_distance == 0, "the same bits"
     far = [replace(lines[0], loss=bits(9.0)), lines[1]]
     assert grade(far, lines, ("r", "s")).tier is None
     other = [replace(line, order="c" * 64) for line in lines]

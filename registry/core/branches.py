@@ -62,11 +62,6 @@ class CheckpointBranch:
         return f"stage{self.segment}-step{self.step}-tokens{whole}{fraction}B"
 
 
-def is_branch(text: str) -> bool:
-    """Whether a name is that of a checkpoint's branch."""
-    return _BRANCH.fullmatch(text) is not None
-
-
 def staging(what: str, identity: str) -> str:
     """The branch on which a push is prepared: ``what`` goes there, ``identity`` (hex) keeps two pushes apart."""
     name = f"staging-{what.lower()}-{identity[:12]}"

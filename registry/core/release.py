@@ -308,10 +308,6 @@ class Releases:
         mine = [one for one in self.records if one.identity.name == name and version in (None, one.identity.version)]
         return mine[-1] if mine else None
 
-    def by_digest(self, release: Digest) -> Release | None:
-        """The release with that statement digest."""
-        return next((one for one in self.records if one.release == release), None)
-
 
 def check_words(time: str | None, accepted_taint: str | None) -> None:
     """Raise ``Refused`` for a time or a reason that a release cannot have; None stands for none."""

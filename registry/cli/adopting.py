@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from registry.cli import wiring
+from registry.cli.references import ReferenceType
 from registry.cli.render import talk
+from registry.core.names import Name
 from registry.errors import ReckonError, Refused
 
 if TYPE_CHECKING:
@@ -41,6 +43,23 @@ def shelf_with(name: str) -> Shelf | None:
     for damage in found.damages if found is not None else ():
         talk(f"A foreign record is damaged: {damage}")
     return found if found is not None and found.holds(name) else None
+
+
+def refuse_foreign(name: Name) -> None:
+    """Raises ``Refused`` for what only others tell of."""
+    if shelf_with(name.stage) is not None:
+        told = f"{name.stage} is told of by others: none of its bytes are on record here."
+        raise Refused(told, remedy=f"See 'reckon audit {name.stage}'.")
+
+
+def refuse_unknown(*words: str) -> None:
+    """Look at words that are names, digests or paths here. Raises ``UnknownName`` and ``Refused`` for bad names."""
+    for word in words:
+        if word.startswith((".", "/", "~")) or Path(word).exists():
+            continue
+        named = ReferenceType(wiring.names).convert(word, None, None)
+        if isinstance(named, Name):
+            refuse_foreign(named)
 
 
 def adopter(archive: Path) -> Adopter:

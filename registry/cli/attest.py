@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from registry.cli import trusting, wiring
+from registry.cli import adopting, trusting, wiring
 from registry.cli.options import NameType, example, json_option
 from registry.cli.render import Cell, Fields, Mark, Table, Tone, emit, talk
 from registry.core.names import Name
@@ -55,8 +55,10 @@ def command(name: Name | None, as_json: bool, **how: Any) -> None:
         return
     if name is None or not how["key_place"] or not how["who"]:
         raise click.UsageError("To attest needs --key and --who.")
+    adopting.refuse_foreign(name)
+    key = trusting.signing_key(how["key_place"], how["passphrase_file"])
     draft = attestor.draft(name, how["who"], how["executions"])
-    envelope = trusting.signed(draft.statement, trusting.signing_key(how["key_place"], how["passphrase_file"]))
+    envelope = trusting.signed(draft.statement, key)
     kept = attestor.keep(envelope)
     if how["out"] is not None:
         trusting.write_envelope(how["out"], envelope)

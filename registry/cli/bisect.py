@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from registry.cli import rederiving, wiring
+from registry.cli import adopting, rederiving, wiring
 from registry.cli.options import example, json_option
 from registry.cli.rederive import request
 from registry.cli.rederived import Meter, plan_facts, plan_views
@@ -39,6 +39,7 @@ def command(name: Reference, other: str, **how: Any) -> None:
     which they part is replayed: as recorded, and under the settings of OTHER where --set or --env tells them. Ends with
     status 1 when they part, and 0 when they do not.
     """
+    adopting.refuse_unknown(str(name), other)
     archive = wiring.root()
     asked = request(name, {**how, **_NOTHING})
     comparer = rederiving.comparer(archive)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from registry.cli import auditing, wiring
+from registry.cli import adopting, auditing, wiring
 from registry.cli.options import NameType, example, json_option
 from registry.cli.render import Mark, Tone, emit
 from registry.cli.words import amount, count
@@ -24,6 +24,7 @@ def command(name: Name, file: Path, as_json: bool) -> None:
 
     'reckon audit --bundle FILE' audits it where there is nothing else: no archive, no git, no network.
     """
+    adopting.refuse_foreign(name)
     with auditing.bundler(wiring.root()) as bundler:
         bundle = bundler.bundle(name)
     size_bytes = auditing.write_bundle(file, bundle)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import click
 
-from registry.cli import rederiving, wiring
+from registry.cli import adopting, rederiving, wiring
 from registry.cli.options import example, json_option
 from registry.cli.rederived import parting_views, setup_views
 from registry.cli.render import Mark, Tone, View, conclude, emit
@@ -32,6 +32,7 @@ def command(left: str, right: str, full: bool, as_json: bool) -> None:
     Tells the first differing step and tensor, then the largest distances, then what differs in what was asked and in
     the setups. Of a run the last checkpoint that both kept is compared. Ends with status 1 when they differ.
     """
+    adopting.refuse_unknown(left, right)
     parting = rederiving.comparer(wiring.root()).compare(left, right)
     if not parting.compared and not (parting.setup or parting.asked):
         notes = "; ".join((*parting.recorded.notes, *parting.found.notes))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from registry.cli import pulling
+from registry.cli import adopting, pulling
 from registry.cli.options import example, json_option
 from registry.cli.render import Fields, Mark, Tone, View, emit, progress, talk
 from registry.cli.verify import command as verify
@@ -29,7 +29,7 @@ _DVC = "dvc:"
         "reckon pull hf://lab/pocket@v1.0.0 --tensor 'model.embed*' -o embedding/",
         "reckon pull hf://lab/pocket@v1.0.0 --checkpoint step-846 -o step-846/",
         "reckon pull hf://lab/pocket@v1.0.0 --offline --mirror /srv/mirror -o pocket/",
-        "reckon pull dvc:hero/2@step-846",
+        "reckon pull dvc:hero/2@step-594",
     )
 )
 @click.argument("source", metavar="hf://ORG/NAME[@REV]|dvc:NAME")
@@ -52,6 +52,7 @@ def command(source: str, paths: tuple[str, ...], folder: Path | None, **how: Any
     if source.startswith(_DVC):
         if paths or folder or globs or checkpoint:
             raise click.UsageError("dvc:NAME takes nothing else: its place is the archive's.")
+        adopting.refuse_unknown(source.removeprefix(_DVC))
         _from_dvc(Name.parse(source.removeprefix(_DVC)), as_json)
         return
     if folder is None or (globs and paths):

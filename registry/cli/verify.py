@@ -12,14 +12,13 @@ from registry.cli.render import Mark, Tone, View, conclude, emit, progress
 from registry.cli.words import amount, count, full_option
 from registry.core.findings import Finding, Tally
 from registry.core.names import Name
-from registry.errors import Refused
 from registry.workflows.verify import bytes_ahead
 
 _MOST = 20
 
 
 @click.command(
-    epilog=example("reckon verify rung/d48", "reckon verify hero/1@step-400 --cache", "reckon verify --all"),
+    epilog=example("reckon verify rung/d48", "reckon verify hero/1@step-450 --cache", "reckon verify --all"),
 )
 @click.argument("name", type=NameType(wiring.names), required=False)
 @click.option("--all", "everything", is_flag=True, help="Every stage, and every record.")
@@ -33,10 +32,9 @@ def command(name: Name | None, everything: bool, cache: bool, full: bool, as_jso
     Ends with status 1 when something is not as recorded, and when there was nothing to check.
     """
     if (name is None) != everything:
-        raise click.UsageError("Give a NAME or --all.")
-    if name is not None and adopting.shelf_with(name.stage) is not None:
-        told = f"{name.stage} is told of by others: none of its bytes are on record here."
-        raise Refused(told, remedy=f"See 'reckon audit {name.stage}'.")
+        raise click.UsageError("Give a NAME or --all, not both." if everything else "Give a NAME or --all.")
+    if name is not None:
+        adopting.refuse_foreign(name)
     archive = wiring.root()
     ledger, tally = wiring.ledger(archive), Tally()
     with progress("Verifying", bytes_ahead(ledger, name), in_bytes=True) as advance:

@@ -82,3 +82,11 @@ def test_executions_are_compared_by_what_they_ran_on(at_sea: Toy, compare, recko
 @pytest.mark.parametrize("words", [("leg/1", "./nowhere"), ("leg/9", "leg/1"), ("leg/1@step-2", "leg/1@step-4")])
 def test_what_cannot_be_compared_is_refused(at_sea: Toy, reckon, words) -> None:
     assert reckon("compare", *words).status == 2
+
+
+@pytest.mark.parametrize("words", [("compare", "leg/1", "leg/9"), ("bisect", "leg/1", "leg/9"), ("pull", "dvc:leg/9")])
+def test_a_stage_that_the_pipeline_lacks_is_corrected(at_sea: Toy, reckon, words) -> None:
+    ended = reckon(*words)
+    assert ended.status == 2
+    assert "Did you mean leg/" in ended.stderr
+    assert "dvc" not in ended.stderr.casefold()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from registry.adapters.mlflow_store.client import Connection
 from registry.core.canonical import Json
@@ -22,7 +23,7 @@ def read_run(root: Path, uri: str | None, run_id: str) -> tuple[Copy, Mapping[st
     if at.untouched:
         raise UnknownName(f"There is no MLflow store here, so no run {run_id}.", remedy="Set MLFLOW_TRACKING_URI.")
     with at.reading():
-        run = at.call("get_run", run_id)
+        run = _run(at, run_id)
         if run.info.lifecycle_stage != "active":
             raise UnknownName(f"MLflow's run {run_id} was deleted.", remedy="Restore it there, then adopt it.")
         points = [
@@ -39,3 +40,13 @@ def read_run(root: Path, uri: str | None, run_id: str) -> tuple[Copy, Mapping[st
         "tag": tags,
     }
     return Copy(history=History.of(points), fidelity=Fidelity.SQL), facts
+
+
+def _run(at: Connection, run_id: str) -> Any:
+    try:
+        return at.call("get_run", run_id)
+    except UnknownName as error:
+        raise UnknownName(
+            f"MLflow at {at.address} has no run {run_id[:80]!r}.",
+            remedy="Name one by the id of 32 digits on its page, or set MLFLOW_TRACKING_URI to another store.",
+        ) from error

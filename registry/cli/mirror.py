@@ -36,8 +36,9 @@ def command(repository: str, target: str, *, public: bool, as_json: bool, **how:
 
     The folder has the layout of the Hugging Face client's cache, so 'reckon pull --offline --mirror DIR' reads it, and
     any other program with HF_HUB_CACHE=DIR and HF_HUB_OFFLINE=1. Run it again to bring it up to date; what is there is
-    hashed again. Signed releases are checked as for a pull. A hub at URL is written to with HF_TOKEN, and gets commits
-    of its own with the same files under the same names.
+    hashed again. Signed releases are checked as for a pull. A hub at URL gets commits of its own with the same
+    files under the same names. If it is not that of HF_ENDPOINT, it is written to with HF_TOKEN only, and the source is
+    read with the stored login ('hf auth login'), or with none.
     """
     reference = Reference.parse(repository if repository.startswith("hf://") else f"hf://{repository}")
     if not target.startswith(("http://", "https://")):
@@ -48,14 +49,14 @@ def command(repository: str, target: str, *, public: bool, as_json: bool, **how:
         written = _copied(reference, how["mirror"], (target, public))
     else:
         with TemporaryDirectory(prefix="mirror-") as scratch:
-            _mirrored(reference, Path(scratch), how)
+            _mirrored(reference, Path(scratch), how, mirroring.tokens(target)[0])
             written = _copied(reference, Path(scratch), (target, public))
     facts = {"repository": reference.repository, "target": target, "written": written}
     emit(facts, f"{target}: {count(written, 'branch or tag', 'branches and tags')} written.", as_json=as_json)
 
 
-def _mirrored(reference: Reference, folder: Path, how: Mapping[str, Any]) -> Mirrored:
-    asked = pulling.asked(how)
+def _mirrored(reference: Reference, folder: Path, how: Mapping[str, Any], token: str | None = None) -> Mirrored:
+    asked = pulling.asked(how, token)
     plan = mirroring.plan(asked, reference)
     with progress("Mirroring", plan.size_bytes, in_bytes=True) as advance:
         return mirroring.mirror(asked, plan, reference, folder, advance)

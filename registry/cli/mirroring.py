@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from registry.cli import pulling
+from registry.errors import Refused
 
 if TYPE_CHECKING:
     from registry.core.pulling import Listing, Reference
@@ -40,10 +42,11 @@ def copy(reference: Reference, folder: Path, to: tuple[str, bool], advance: Call
     address, public = to[0].rstrip("/"), to[1]
     source = CacheReader.at(folder)
     branches, tags = source.refs(reference)
+    token = tokens(address)[1]
     blobs = folder / folder_name(reference) / "blobs"
     copier = Copier(
-        outlet=HubRepository(Place(endpoint=address, repository=reference.repository)),
-        target=HubReader.at(address),
+        outlet=HubRepository(Place(endpoint=address, repository=reference.repository), token),
+        target=HubReader.at(address, token),
         blob=lambda file: blobs / file.claimed.hex,
         public=public,
         advance=advance,
@@ -53,6 +56,29 @@ def copy(reference: Reference, folder: Path, to: tuple[str, bool], advance: Call
         return {name: source.listing(reference, commit) for name, commit in names.items()}
 
     return copier.copy(reference, listed(dict(branches)), listed(dict(tags)))
+
+
+def tokens(address: str) -> tuple[str | None, str | None]:
+    """What the source and the hub at ``address`` are asked with; None is the client's own token, "" is none.
+
+    A stored login is for the hub of HF_ENDPOINT. Raises ``Refused`` for another hub where HF_TOKEN is not set.
+    """
+    from huggingface_hub import constants
+    from huggingface_hub.utils._auth import _get_token_from_file
+
+    from registry.adapters.hub_read import HubReader, same_origin
+
+    HubReader.at(address)  # refuses what is no address, and an environment that is offline
+    if same_origin(address, constants.ENDPOINT):
+        return None, None
+    given = os.environ.get("HF_TOKEN", "").strip()
+    if not given:
+        raise Refused(
+            "The hub to write to is not that of HF_ENDPOINT, so a stored login is not sent to it.",
+            remedy="Set HF_TOKEN to a token of the hub to write to; the source is read with the stored login.",
+        )
+    stored = None if constants.HF_HUB_DISABLE_IMPLICIT_TOKEN else _get_token_from_file()
+    return stored or "", given
 
 
 def _mirrorer(asked: pulling.Asked, advance: Callable[[int], None]) -> Mirrorer:

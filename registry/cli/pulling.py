@@ -68,13 +68,13 @@ class Asked:
         return TensorPuller(puller=self.puller(advance), read_leaves=read_leaves)
 
 
-def asked(how: Mapping[str, Any]) -> Asked:
-    """The origin and the looker that :func:`source_options` ask for."""
+def asked(how: Mapping[str, Any], token: str | None = None) -> Asked:
+    """The origin and the looker that :func:`origin_options` ask for; ``token`` as in :func:`hub`."""
     from registry.workflows.pull import Looker
 
     if how["mirror"] is not None and not how["offline"]:
         raise click.UsageError("--mirror is read with --offline; without, the hub of HF_ENDPOINT is asked.")
-    origin = cached(how["mirror"]) if how["offline"] else hub()
+    origin = cached(how["mirror"]) if how["offline"] else hub(token)
     policy = trusting.policy(how["trust_file"])
     looker = Looker(
         origin=origin,
@@ -85,11 +85,11 @@ def asked(how: Mapping[str, Any]) -> Asked:
     return Asked(origin=origin, looker=looker)
 
 
-def hub() -> Origin:
-    """The hub of HF_ENDPOINT, asked with the client's token."""
+def hub(token: str | None = None) -> Origin:
+    """The hub of HF_ENDPOINT, asked with the client's own token unless one is given; "" is none."""
     from registry.adapters.hub_read import HubReader
 
-    return HubReader.at()
+    return HubReader.at(token=token)
 
 
 def cached(mirror: Path | None) -> Origin:
@@ -134,12 +134,13 @@ def judge(trust_file: Path | None) -> Judge:
 
 def inside(looked: Looked, folder: Path, trust_file: Path | None) -> Sequence[Finding]:
     """What is wrong with the statements inside a release whose small files were pulled to ``folder``."""
+    from registry.adapters.hashing import ReleaseFolder
     from registry.core.digests import FileEntry
 
     signed = {} if looked.signed is None else looked.signed.files
     files = (file for file in looked.listing.files if file.path in signed)
     entries = [FileEntry(path=one.path, size_bytes=one.size_bytes, digest=signed[one.path]) for one in files]
-    return trusting.checker(trust_file).check(entries, lambda path: (folder / path).read_bytes()).verdict.findings
+    return trusting.checker(trust_file).check(entries, ReleaseFolder(root=folder).read).verdict.findings
 
 
 def from_dvc(name: Name) -> None:

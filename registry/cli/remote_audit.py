@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from registry.cli import auditing, pulling, releasing
 from registry.cli.audited import edge_facts, edge_named, explanation, facts, views
 from registry.cli.render import Fields, conclude, emit, progress, talk
+from registry.core.dsse import LARGEST_ENVELOPE
 from registry.core.names import Name
-from registry.core.pulling import Reference, RemoteFile
+from registry.core.pulling import LARGEST_REGULAR, Reference, RemoteFile
 from registry.core.release import BUNDLE
 from registry.errors import DoesNotHold, MalformedRecord, UnknownName
 
@@ -87,7 +88,9 @@ def _brought(asked: pulling.Asked, looked: Looked, depth: str, folder: Path) -> 
 
 
 def _explains(file: RemoteFile) -> bool:
-    return not file.large or file.path.startswith("provenance/")
+    """Whether a file tells of the release, and is as small as such a file is; a bundle may be larger."""
+    most = LARGEST_REGULAR if file.path == BUNDLE else LARGEST_ENVELOPE
+    return file.size_bytes <= most and (not file.large or file.path.startswith("provenance/"))
 
 
 def _lineage(vouched: Vouched, folder: Path, depth: str, trust_file: Path | None) -> tuple[Audit, Evidence]:

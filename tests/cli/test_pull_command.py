@@ -9,6 +9,12 @@ import pytest
 from support import toy as toys
 from support.toy import Toy
 
+from registry.cli import mirroring, remote_audit
+from registry.core.digests import Digest, git_blob, sha256
+from registry.core.pulling import RemoteFile
+from registry.core.release import BUNDLE
+from registry.errors import Refused
+
 STEP = "artifacts/leg/1/checkpoints/step-2"
 
 
@@ -42,6 +48,34 @@ def test_offline_without_a_copy_says_where_it_looked(reckon, tmp_path):
     ended = reckon("mirror", "lab/m", "http://127.0.0.1:9", "--offline", "--mirror", str(tmp_path / "mirror"), "--json")
     assert ended.status == 2
     assert "nothing of lab/m" in json.loads(ended.stdout)["error"]["message"]
+
+
+def test_a_stored_login_goes_to_its_own_hub_only(client_at, monkeypatch, tmp_path):
+    client_at("http://hub.example")
+    (tmp_path / "login").write_text("hf_login\n")
+    monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", str(tmp_path / "login"))
+    assert mirroring.tokens("http://HUB.example:80/") == (None, None)
+    for address in ("http://other.example", "https://hub.example", "http://hub.example:81", "http://["):
+        with pytest.raises(Refused):
+            mirroring.tokens(address)
+    monkeypatch.setenv("HF_TOKEN", "hf_other")
+    assert mirroring.tokens("http://other.example") == ("hf_login", "hf_other")
+    (tmp_path / "login").unlink()
+    assert mirroring.tokens("http://other.example") == ("", "hf_other")
+
+
+def test_what_explains_a_release_is_small_or_its_bundle():
+    def explains(path: str, size_bytes: int, claimed: Digest) -> bool:
+        return remote_audit._explains(RemoteFile(path=path, size_bytes=size_bytes, claimed=claimed))
+
+    large, most = sha256(b"x"), 16 * 2**20
+    assert explains("config.json", most, git_blob(b"x"))
+    assert explains("provenance/stages/a.dsse.json", most, large)
+    assert explains(BUNDLE, 2**30, large)
+    assert not explains("config.json", most + 1, git_blob(b"x"))
+    assert not explains("provenance/stages/a.dsse.json", most + 1, large)
+    assert not explains(BUNDLE, 2**30 + 1, large)
+    assert not explains("model.safetensors", 1, large)
 
 
 @pytest.fixture

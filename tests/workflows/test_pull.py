@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -248,12 +249,15 @@ def test_a_checkpoint_is_proven_by_the_release(hub, made, pushed, tmp_path):
     assert tensor_root(read_leaves(tmp_path / "out")) == kept.entry.root
 
 
-def test_a_branch_that_is_not_the_checkpoint_is_refused(hub, made, pushed):
+def test_a_branch_that_is_not_the_checkpoint_is_refused(hub, made, pushed, monkeypatch):
     api, origin = hub.api(), HubReader.at(hub.endpoint)
     api.upload_file(
         path_or_fileobj=b"{}", path_in_repo="checkpoint.json", repo_id=pushed.repository, revision=made.branch
     )
     with pytest.raises(DoesNotHold, match="does not hold hero/2@step-7"):
+        Shelf(origin=origin).find(look(hub, pushed), "step-7")
+    monkeypatch.setattr("registry.workflows.pull.checkpoints.SMALL_BYTES", 1)
+    with pytest.raises(DoesNotHold, match="have 2 bytes together"):
         Shelf(origin=origin).find(look(hub, pushed), "step-7")
     api.delete_branch(pushed.repository, branch=made.branch)
     with pytest.raises(UnknownName, match="neither at its commit nor on the branch"):
@@ -369,6 +373,22 @@ def test_rot_in_a_mirror_is_found(pushed, mirror, tmp_path):
         offline(mirror, pushed, tmp_path / "out")
     blob.unlink()
     with pytest.raises(DoesNotHold, match="is missing in"):
+        offline(mirror, pushed, tmp_path / "out")
+
+
+def test_links_and_pipes_among_the_blobs_of_a_mirror_are_refused(pushed, mirror, tmp_path):
+    shard = CacheReader.at(mirror).listing(pushed, CacheReader.at(mirror).resolve(pushed).commit).need(SHARD)
+    blob = next(mirror.glob(f"*/blobs/{shard.claimed.hex}"))
+    blob.unlink()
+    os.mkfifo(blob)
+    with pytest.raises(Refused, match="no plain file"):
+        offline(mirror, pushed, tmp_path / "out")
+    blob.unlink()
+    blob.symlink_to(blob.name)
+    with pytest.raises(Refused, match="no plain file"):
+        offline(mirror, pushed, tmp_path / "out")
+    shutil.rmtree(blob.parent.parent / "listings")
+    with pytest.raises(Refused, match="no plain file"):
         offline(mirror, pushed, tmp_path / "out")
 
 

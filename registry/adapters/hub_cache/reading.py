@@ -8,8 +8,10 @@ are no digests, and revisions that are not here.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +20,7 @@ from typing import Final
 from registry.core import pulling
 from registry.core.digests import Algorithm, Digest
 from registry.core.pulling import Listing, Reference, RemoteFile, Resolved, is_commit
-from registry.errors import DoesNotHold, MalformedRecord, OutsideFailed, Refused, UnknownName
+from registry.errors import DoesNotHold, MalformedRecord, OutsideFailed, ReckonError, Refused, UnknownName
 
 LISTS: Final = "listings"
 TAGS: Final = "tags"
@@ -84,10 +86,14 @@ class CacheReader:
         folder = self._folder(listing.reference)
         path = folder / "blobs" / file.claimed.hex
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         except FileNotFoundError as error:
             raise DoesNotHold(f"{file.path} of {listing.reference} is missing in {self.root}.") from error
+        except OSError as error:
+            raise _no_file(path, error) from error
         try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise _no_file(path)
             position = start_byte
             while position < stop_byte:
                 piece = os.pread(descriptor, min(_PIECE_BYTES, stop_byte - position), position)
@@ -127,11 +133,11 @@ def read_list(path: Path) -> Iterator[RemoteFile]:
 
 
 def _snapshot(folder: Path, snapshot: Path) -> Iterator[RemoteFile]:
-    blobs = (folder / "blobs").resolve()
+    blobs = _target(folder / "blobs")
     for place, _, names in os.walk(snapshot):
         for name in names:
             path = Path(place) / name
-            target = path.resolve()
+            target = _target(path)
             algorithm = _DIGESTS.get(len(target.name))
             if target.parent != blobs or algorithm is None or not target.is_file():
                 raise Refused(f"{path} is no link to a blob of its repository.", remedy="Clear the cache; pull again.")
@@ -140,6 +146,20 @@ def _snapshot(folder: Path, snapshot: Path) -> Iterator[RemoteFile]:
                 size_bytes=target.stat().st_size,
                 claimed=Digest(algorithm, target.name),
             )
+
+
+def _target(path: Path) -> Path:
+    """Where a link leads. Raises ``Refused`` when it leads in a circle."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError) as error:  # RuntimeError is a circle, before Python 3.13
+        raise _no_file(path) from error
+
+
+def _no_file(path: Path, error: OSError | None = None) -> ReckonError:
+    if error is not None and error.errno not in (errno.ELOOP, errno.ENXIO):
+        return OutsideFailed(f"{path} cannot be read: {error.strerror}.")
+    return Refused(f"{path} is no plain file.", remedy="Take it away; then mirror or pull again.")
 
 
 def _line(path: Path) -> str:

@@ -107,7 +107,7 @@ class Wire:
         time.sleep(min(max(trouble.wait_seconds, 0.25 * 2**failures), LONGEST_WAIT_SECONDS))
 
     def _ask(self, address: str, headers: Headers) -> Response:
-        own = _origin(address) == _origin(self.endpoint)
+        own = same_origin(address, self.endpoint)
         token = (None if self.token is None else self.token or False) if own else False
         every = build_hf_headers(token=token, library_name="deadreckon") | {"Accept-Encoding": "identity"} | headers
         try:
@@ -178,6 +178,11 @@ def _looked(answer: Response, look: Callable[[Headers], None]) -> None:
     except DoesNotHold:
         answer.close()
         raise
+
+
+def same_origin(one: str, other: str) -> bool:
+    """Whether two addresses have the same scheme, host and port, so that a token of the one may go to the other."""
+    return _origin(one) == _origin(other)
 
 
 def _origin(address: str) -> tuple[str, str | None, int | None]:

@@ -7,18 +7,18 @@ files are not those that the release lists.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from registry.core.digests import Digest, FileEntry, sha256, tree_digest
 from registry.core.kept import KeptCheckpoint, kept_checkpoints, named
 from registry.core.modelsig import is_ignored
-from registry.core.pulling import Reference, Resolved, Signed
+from registry.core.pulling import Reference, RemoteFile, Resolved, Signed
 from registry.core.release import CARD, CHECKPOINTS
 from registry.errors import DoesNotHold, Refused, UnknownName
 from registry.ports import Origin
-from registry.workflows.pull.looking import Looked, small
+from registry.workflows.pull.looking import SMALL_BYTES, Looked, small
 
 STATE = "state.safetensors"
 
@@ -57,6 +57,7 @@ class Shelf:
         listing = self.origin.listing(reference, resolved.commit)
         own = tuple(file for file in listing.files if not is_ignored(file.path) and file.path != CARD)
         listing = replace(listing, files=own)
+        _check_small(reference, own)
         given = {file.path: small(self.origin, listing, file.path) for file in own if not file.large}
         digests = {file.path: sha256(given[file.path]) if file.path in given else file.claimed for file in own}
         entries = (FileEntry(path=file.path, size_bytes=file.size_bytes, digest=digests[file.path]) for file in own)
@@ -83,6 +84,15 @@ class Shelf:
         raise UnknownName(
             f"{self.origin.where} has {entry.name} neither at its commit nor on the branch {entry.branch}.",
             remedy="Ask its owner to push the checkpoints: reckon release checkpoints.",
+        )
+
+
+def _check_small(reference: Reference, files: Sequence[RemoteFile]) -> None:
+    """Raises ``DoesNotHold`` when the files that have to be read whole are together more than one may be."""
+    size = sum(file.size_bytes for file in files if not file.large)
+    if size > SMALL_BYTES:
+        raise DoesNotHold(
+            f"The small files of {reference} have {size} bytes together; those of a checkpoint may have {SMALL_BYTES}."
         )
 
 

@@ -2,7 +2,7 @@
 
 Each commit is looked at as for a pull, so a tampered release is never mirrored as a good one. Blobs are brought like
 files of a pull: side by side, resumed, and hashed; those that are here are hashed again. Refuses names of revisions
-that no git would have.
+that no git would have, or that no folder can hold side by side, before anything is fetched.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from registry.core.pulling import Listing, Reference, RemoteFile, Resolved, Wanted, checked_revision
+from registry.core.pulling import MOST_REFS, Listing, Reference, RemoteFile, Resolved, Wanted, checked_revision, nested
+from registry.errors import Refused
 from registry.ports import Landing, Origin
 from registry.workflows.pull.files import Pulled, Puller
 from registry.workflows.pull.looking import Looked, Looker
@@ -49,9 +50,12 @@ class Mirrorer:
     looker: Looker
 
     def plan(self, reference: Reference) -> Plan:
-        """What there is to mirror. Raises ``DoesNotHold`` when a signed commit is not what was signed."""
+        """What there is to mirror. Raises ``DoesNotHold`` when a signed commit is not what was signed.
+
+        Raises ``Refused`` for a repository without names, with too many, or with some that no folder can hold.
+        """
         branches, tags = self.puller.origin.refs(reference)
-        names = {checked_revision(name): commit for name, commit in {**branches, **tags}.items()}
+        names = _names(reference, branches, tags)
         listings = {commit: self.puller.origin.listing(reference, commit) for commit in set(names.values())}
         looked = [self._looked(reference, name, commit, name in tags) for name, commit in sorted(names.items())]
         signed = tuple(one for one in looked if one.signed is not None)
@@ -73,6 +77,23 @@ class Mirrorer:
         """The commit under its name, so that a tag's version counts."""
         fixed = _Fixed(self.puller.origin, name, Resolved(commit=commit, tag=tag))
         return replace(self.looker, origin=fixed, unsigned=True).look(reference.at(name))
+
+
+def _names(reference: Reference, branches: Mapping[str, str], tags: Mapping[str, str]) -> Mapping[str, str]:
+    """Commits by branch and tag, which lie side by side as files."""
+    names = {checked_revision(name): commit for name, commit in {**branches, **tags}.items()}
+    if not names:
+        raise Refused(f"{reference.repository} has neither a branch nor a tag, so there is nothing to mirror.")
+    if len(names) > MOST_REFS:
+        raise Refused(f"{reference.repository} has {len(names)} branches and tags; a mirror takes {MOST_REFS} at most.")
+    below = nested(names)
+    twice = next((name for name, commit in branches.items() if names[name] != commit), None)
+    if below is not None or twice is not None:
+        raise Refused(
+            f"{reference.repository} has a branch or tag {below or twice!r} that cannot lie beside another one.",
+            remedy="Two of its names are the same, or one lies below the other: ask its owner to rename one.",
+        )
+    return names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

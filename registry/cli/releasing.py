@@ -153,7 +153,7 @@ def _evident(auditor: Auditor, artifact: str) -> Evident:
 
 
 def warn(release: Digest) -> None:
-    """Say what notices on record here say of a release. Outside of an archive there are none."""
+    """Say what notices on record here say of a release, and which cannot be read. Outside of an archive are none."""
     from registry.core import canonical
     from registry.core.notices import Notice, about
 
@@ -162,7 +162,14 @@ def warn(release: Digest) -> None:
     except Refused:
         return
     raw = wiring.raw(wiring.record_store(archive), (Notice.KIND,))
-    told = [Notice.from_json(canonical.decode(data)) for _, _, data in raw if isinstance(data, bytes)]
+    told = []
+    for _, digest, data in raw:
+        try:
+            if isinstance(data, ReckonError):
+                raise data
+            told.append(Notice.from_json(canonical.decode(data)))
+        except ReckonError as error:
+            talk(f"WARNING: the notice {digest.short} on record here cannot be read: {error.message}")
     for notice in sorted(about(told, release), key=lambda one: one.time):
         talk(f"WARNING: {notice.sentence}")
 

@@ -10,6 +10,7 @@ import pytest
 from support.trusted import TERMS, seal, state, write
 
 from registry.core import notices
+from registry.core.digests import sha256
 from registry.core.release import Identity
 
 pytestmark = pytest.mark.slow
@@ -63,7 +64,11 @@ def test_a_release_is_pushed_and_taken_back(archive, hub, reckon, tmp_path):
     assert [one.erratum for one in notices.decode(raw)] == ["All of it."]
     pulled = reckon("pull", "hf://lab/pushed@v1.0.0", "config.json", "-o", str(tmp_path / "down"))
     assert (pulled.status, "was yanked" in pulled.stderr) == (0, True)
-    assert "WARNING: pocket 1.0.0 was yanked" in reckon("release", "verify", str(place)).stderr
+    (archive / f"manifests/notices/{sha256(b'{}').hex}.json").write_bytes(b"{}")
+    warned = reckon("release", "verify", str(place))
+    assert "WARNING: pocket 1.0.0 was yanked" in warned.stderr
+    assert f"WARNING: the notice {sha256(b'{}').short} on record here cannot be read" in warned.stderr
+    assert warned.status != 2, warned.stderr
 
 
 def test_what_is_not_fit_is_not_pushed(archive, hub, reckon, tmp_path):

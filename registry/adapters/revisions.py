@@ -50,10 +50,6 @@ class Revisions:
         lines = done.stdout.decode(errors="replace").split("\0")
         return tuple((line[:40], line[41:]) for line in lines if line)
 
-    def reachable(self, commit: str) -> bool:
-        """Whether a commit is the one that is checked out, or an ancestor of it."""
-        return self._run("merge-base", "--is-ancestor", commit, "HEAD").returncode == 0
-
     def files(self, commit: str, folders: Sequence[str]) -> Mapping[str, Digest]:
         """Git object ids of the files of a commit under ``folders``, by path."""
         done = self._run("ls-tree", "-r", "-z", "--full-tree", commit, "--", *folders)

@@ -40,8 +40,8 @@ class _AnyName(NameType):
 @click.command(
     epilog=example(
         "reckon audit export",
-        "reckon audit hero/2@step-400 --depth records",
-        "reckon audit export --explain hero/2+parent=hero/1@step-200",
+        "reckon audit hero/2@step-594 --depth records",
+        "reckon audit export --explain hero/2+parent=hero/1@step-225",
         "reckon audit --bundle export.tar --weights ./export",
         "reckon audit hf://lab/pocket@v1.0.0 --records",
         "reckon audit ./pocket-moe",
@@ -53,7 +53,9 @@ class _AnyName(NameType):
 @click.option("--weights", type=_PLACE, help="Folder or file that holds the bytes of NAME itself.")
 @click.option("--records", is_flag=True, help="The same as --depth records: of a release on a hub, without weights.")
 @click.option("--explain", metavar="EDGE", help="Show one edge: what it rests on, and how to check it by hand.")
-@click.option("--programs", is_flag=True, help="Lower recorded programs again: at their commits, and as it lies here.")
+@click.option(
+    "--programs", is_flag=True, help="Lower recorded programs again: runs code of trusted commits, and of here."
+)
 @click.option("--program-of", multiple=True, metavar="COMMIT", help="Is that commit still the same program?")
 @pulling.origin_options
 @full_option

@@ -40,6 +40,8 @@ def command(name: str, target: str, output: Path | None, **how: Any) -> None:
 
     NAME is a rung or segment of this archive, or a published rung (d768 … d6144). Without -o it only says what it would
     write. Ends with status 1 when the forecast breaks a stated quota; the bundle is written all the same.
+
+    Lowering runs the code of this checkout as it lies here, without asking, as 'dvc repro' would; --no-lower runs none.
     """
     from registry.workflows.plan import Request
 

@@ -25,14 +25,17 @@ if TYPE_CHECKING:
 
 def programmer(archive: Path, told: Callable[[str], None], *, anywhere: bool = False) -> Programmer:
     """The workflow that lowers steps of training. ``anywhere`` allows the code of any commit to run."""
+    from registry.adapters.hashing import hash_file
     from registry.adapters.lowering import LoweringProcess
     from registry.adapters.revisions import Revisions
+    from registry.adapters.worktrees import Worktrees
     from registry.workflows.program import Programmer
 
     return Programmer(
         lowerings=LoweringProcess(archive, lambda commit: _worktree(archive, commit)),
         versions=Revisions(archive),
         told=told,
+        trusted=Worktrees(archive, hash_file).trusted,
         anywhere=anywhere,
     )
 
@@ -46,16 +49,23 @@ def programs(archive: Path) -> Programs:
 
 
 def record_programs(
-    archive: Path, executions: Iterable[Digest], told: Callable[[str], None]
+    archive: Path, executions: Iterable[Digest], told: Callable[[str], None], *, anywhere: bool = False
 ) -> list[tuple[Digest, Program]]:
-    """Record the programs of executions that have none yet. One that cannot be lowered is told, not raised."""
+    """Record the programs of executions that have none yet. One that cannot be lowered is told, not raised.
+
+    ``anywhere`` allows the code of any commit to run, such as that of an attempt that ran here just now; else raises
+    ``Refused`` before anything runs when one commit may not.
+    """
     from registry.errors import ReckonError
     from registry.workflows.program import unrecorded
 
     if not (archive / "train" / "program.py").is_file():
         return []
-    work, store, done = programmer(archive, told), wiring.record_store(archive), []
-    for recipe, asked, commit in unrecorded(wiring.ledger(archive), programs(archive), list(executions)):
+    work, store, done = programmer(archive, told, anywhere=anywhere), wiring.record_store(archive), []
+    wanted = list(unrecorded(wiring.ledger(archive), programs(archive), list(executions)))
+    for _, _, commit in () if anywhere else wanted:
+        work.admitted(commit)
+    for recipe, asked, commit in wanted:
         try:
             done.append(work.recorded(recipe, asked, commit, store))
         except ReckonError as error:

@@ -26,8 +26,8 @@ _HERE = "."
     epilog=example(
         "reckon program d48",
         "reckon program d6144 --platform cuda --devices 704",
-        "reckon program d48 --diff HEAD~5 .",
-        "reckon program hero/2 --history v1..HEAD",
+        "reckon program d48 --diff HEAD~5 . --yes",
+        "reckon program hero/2 --history v1..HEAD --yes",
     )
 )
 @click.argument("name", metavar="RUNG")
@@ -41,7 +41,7 @@ _HERE = "."
 @click.option("--history", metavar="A..B", help="Walk the commits, and list where the program changed.")
 @click.option("--text", is_flag=True, help="Print the canonical text that the fingerprint is the SHA-256 of.")
 @click.option("--record", is_flag=True, help="Keep records for the executions of RUNG that have none.")
-@click.option("--yes", is_flag=True, help="Run the code of commits that are no ancestors of this one.")
+@click.option("--yes", is_flag=True, help="Run the code of other commits than the one that is checked out.")
 @json_option
 def command(name: str, **how: Any) -> None:
     """Lower the whole training step of RUNG from abstract shapes, and print the fingerprint of its program.
@@ -49,6 +49,10 @@ def command(name: str, **how: Any) -> None:
     RUNG is a rung or segment of this archive (d48, hero/2) or a published one (d6144). Names, places in the code,
     function boundaries and the order of independent operations do not change it; every constant, type, sharding and
     order of a sum does. Two commits of --diff with different programs end with status 1.
+
+    Lowering runs code. That of this checkout, as it lies here, runs without asking, as 'dvc repro' would run it: do not
+    call this in a checkout whose code you would not run. Other commits (--commit, --diff, --history, --record) need
+    --yes, or an entry of 'git config --add reckon.trust COMMIT' that covers them; else the status is 2.
     """
     archive = wiring.root()
     asked = Asked(
@@ -99,7 +103,9 @@ def _history(work: Programmer, asked: Asked, how: dict[str, Any]) -> None:
 def _record(archive: Path, name: str, how: dict[str, Any]) -> None:
     ledger = wiring.ledger(archive)
     stage = name if "/" in name else f"rung/{name}"
-    made = planning.record_programs(archive, [digest for digest, _ in ledger.executions_of(stage)], talk)
+    made = planning.record_programs(
+        archive, [digest for digest, _ in ledger.executions_of(stage)], talk, anywhere=how["yes"]
+    )
     emit(
         {"recorded": [{"record": digest, "program": one} for digest, one in made]}, *_told(made), as_json=how["as_json"]
     )

@@ -36,7 +36,7 @@ def command(name: Name, begin: bool, status: int, as_json: bool) -> None:
     recorded = recorder.record(name.stage, status, wiring.ledger(archive))
     made = [digest for digest, _ in recorded.executions]
     wiring.publish(archive, made, talk)
-    planning.record_programs(archive, made, talk)
+    planning.record_programs(archive, made, talk, anywhere=True)
     rows = {f"execution {digest.short}": f"{one.outcome}, attempt {one.attempt}" for digest, one in recorded.executions}
     emit(recorded, Fields(values=rows, title=name.stage), as_json=as_json)
     if status:

@@ -1,7 +1,8 @@
 """Programs by commit: one of them, two compared, where it changed in a history, and the record of an execution's.
 
-Two commits that hold the same code, settings and lock are the same program without lowering it twice. Refuses to run
-code of a commit that is no ancestor of the one checked out, unless it is asked to.
+Two commits that hold the same code, settings and lock are the same program without lowering it twice. Lowering runs
+code. That of the working tree, and of the commit that is checked out, runs without asking; refuses to run any other
+commit's, unless it is asked to or the user's allow-list covers it, as for a re-derivation.
 """
 
 from __future__ import annotations
@@ -70,10 +71,6 @@ class Versions(Protocol):
         """The full id of a commit. Raises ``Refused`` for what is none."""
         ...
 
-    def reachable(self, commit: str) -> bool:
-        """Whether it is the commit that is checked out, or an ancestor of it."""
-        ...
-
     def between(self, start: str, end: str, paths: Sequence[str]) -> Sequence[tuple[str, str]]:
         """Commits after ``start`` up to ``end`` that touch one of ``paths``, oldest first, with their first lines."""
         ...
@@ -89,11 +86,13 @@ class Versions(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Programmer:
-    """Lowers steps. ``told`` hears of each lowering before it begins; ``anywhere`` allows any commit's code to run."""
+    """Lowers steps. ``told`` hears of each lowering before it begins; ``anywhere`` allows any commit's code to run, and
+    ``trusted`` gives the entry of the user's allow-list that covers a commit, or None."""
 
     lowerings: Lowerings
     versions: Versions
     told: Callable[[str], None]
+    trusted: Callable[[str], str | None]
     anywhere: bool = False
     _known: dict[Digest, Lowered] = field(default_factory=dict)
 
@@ -102,17 +101,22 @@ class Programmer:
         if commit is None:
             self.told(f"Lowering {asked.name} as it lies here …")
             return self.lowerings.lower(asked, None)
-        full = self.versions.resolve(commit)
-        if not self.anywhere and not self.versions.reachable(full):
-            raise Refused(
-                f"{commit} is no ancestor of the commit that is checked out, and lowering runs its code.",
-                remedy="Look at it, then add --yes.",
-            )
+        full = self.admitted(commit)
         key = self._key(asked, full)
         if key not in self._known:
             self.told(f"Lowering {asked.name} at {full[:12]} …")
             self._known[key] = self.lowerings.lower(asked, full)
         return self._known[key]
+
+    def admitted(self, commit: str) -> str:
+        """The full id of a commit whose code may run. Raises ``Refused`` for one that nobody agreed to."""
+        full = self.versions.resolve(commit)
+        if not (self.anywhere or full == self.versions.resolve("HEAD") or self.trusted(full)):
+            raise Refused(
+                f"{commit} is not the commit that is checked out, and lowering runs its code.",
+                remedy=f"Look at it, then add --yes, or allow it: git config --add reckon.trust {full[:12]}",
+            )
+        return full
 
     def compare(self, asked: Asked, before: str | None, after: str | None) -> Compared:
         """How the program of ``after`` differs from that of ``before``."""
@@ -120,10 +124,16 @@ class Programmer:
         return Compared(before=one, after=other, diff=compare(one.flow, other.flow))
 
     def history(self, asked: Asked, start: str, end: str) -> Iterator[Moment]:
-        """The commits from ``start`` to ``end`` that touch what a program is made from, ``start`` first."""
+        """The commits from ``start`` to ``end`` that touch what a program is made from, ``start`` first.
+
+        Raises ``Refused`` before anything runs when one of them may not.
+        """
         first, last = self.versions.resolve(start), self.versions.resolve(end)
         before: Digest | None = None
-        for commit, subject in ((first, ""), *self.versions.between(first, last, (*CODE, *SETTINGS))):
+        commits = ((first, ""), *self.versions.between(first, last, (*CODE, *SETTINGS)))
+        for commit, _ in commits:
+            self.admitted(commit)
+        for commit, subject in commits:
             try:
                 found, reason = self.lower(asked, commit).digest, ""
             except ReckonError as error:

@@ -15,7 +15,9 @@ from registry.adapters.hashing import hash_file
 from registry.adapters.replays import Replay
 from registry.adapters.revisions import Revisions
 from registry.adapters.worktrees import Worktrees
+from registry.cli.planning import programmer
 from registry.core.digests import FileEntry, sha256
+from registry.core.program import Asked
 from registry.errors import DoesNotHold, OutsideFailed, Refused, UnknownName
 
 
@@ -156,6 +158,28 @@ def test_a_history_is_read_whatever_its_subjects_and_settings_are(toy: Toy) -> N
     toy.git("reset", "-q", "--hard", toy.git("hash-object", "-t", "commit", "-w", "signed").strip())
     toy.git("config", "log.showSignature", "true")
     assert Revisions(toy.root).between(first, "HEAD", ["params.yaml"]) == ((head(toy), subject),)
+
+
+def test_lowering_asks_for_the_same_consent(toy: Toy, place: Path) -> None:
+    first = head(toy)
+    toy.write("params.yaml", "a: 1\n")
+    toy.git("add", "params.yaml")
+    toy.git("commit", "-q", "-m", "Later")
+    asked = Asked(name="d48", platform=None, devices=None, mesh=None)
+    work = programmer(toy.root, lambda _: None)
+    attempts = (
+        lambda: work.lower(asked, first),
+        lambda: work.compare(asked, first, None),
+        lambda: list(work.history(asked, first, "HEAD")),
+    )
+    for attempt in attempts:
+        with pytest.raises(Refused, match="is not the commit that is checked out"):
+            attempt()
+    assert not list(place.iterdir()), "no worktree was opened"
+    assert work.admitted("HEAD") == head(toy)
+    assert programmer(toy.root, lambda _: None, anywhere=True).admitted(first) == first
+    toy.git("config", "--add", "reckon.trust", first)
+    assert work.admitted(first) == first
 
 
 def test_the_environment_is_clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ _CLASSES: Final = [one.value for one in Class if one is not Class.GONE]
 
 @click.group(
     invoke_without_command=True,
-    epilog=example("reckon gc", "reckon gc --yes", "reckon gc keep hero/1@step-400 --as milestone --text 'paper'"),
+    epilog=example("reckon gc", "reckon gc --yes", "reckon gc keep hero/1@step-450 --as milestone --text 'paper'"),
 )
 @click.option("--yes", is_flag=True, help="Delete what the plan lets go.")
 @click.option("--thin", is_flag=True, help="Also drop second copies in the cache of what is not current.")
@@ -51,7 +51,7 @@ def command(ctx: click.Context, yes: bool, thin: bool, full: bool, as_json: bool
         ctx.exit(OutsideFailed.exit_code)
 
 
-@command.command(epilog=example("reckon gc keep hero/1@step-400 --as milestone --text 'cited in the paper'"))
+@command.command(epilog=example("reckon gc keep hero/1@step-450 --as milestone --text 'cited in the paper'"))
 @click.argument("name", type=NameType(wiring.names))
 @click.option("--as", "holds", type=click.Choice(_CLASSES), required=True, help="Its class; 'scratch' takes one back.")
 @click.option("--text", required=True, help="Why, in a sentence.")

@@ -40,7 +40,7 @@ def cli(ctx: click.Context) -> None:
     """From a known position, a recorded course and an elapsed number of steps: which bytes a model is made of, what
     produced them, and whether they can be made again.
 
-    Names look like 'shards', 'rung/d48', 'hero/1@step-400' or 'rung/d48:transcript.jsonl'.
+    Names look like 'shards', 'rung/d48', 'hero/1@step-450' or 'rung/d48:transcript.jsonl'.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())

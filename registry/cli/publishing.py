@@ -65,7 +65,7 @@ def push(name: str, repo: str, as_json: bool, **how: Any) -> None:
 
 @click.command(
     epilog=example(
-        "reckon release checkpoints hero/2@step-846 lab/pocket-moe",
+        "reckon release checkpoints hero/2@step-594 lab/pocket-moe",
         "reckon release checkpoints pocket-moe@1.0.0 lab/pocket-moe",
     )
 )

@@ -27,7 +27,7 @@ _DVC = "dvc:"
         "reckon pull hf://lab/pocket@v1.0.0 -o pocket/",
         "reckon pull hf://lab/pocket@v1.0.0 config.json 'tokenizer*' -o pocket/",
         "reckon pull hf://lab/pocket@v1.0.0 --tensor 'model.embed*' -o embedding/",
-        "reckon pull hf://lab/pocket@v1.0.0 --checkpoint step-846 -o step-846/",
+        "reckon pull hf://lab/pocket@v1.0.0 --checkpoint step-594 -o step-594/",
         "reckon pull hf://lab/pocket@v1.0.0 --offline --mirror /srv/mirror -o pocket/",
         "reckon pull dvc:hero/2@step-594",
     )

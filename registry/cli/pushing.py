@@ -157,7 +157,7 @@ def _checkpoint(name: str) -> Name | None:
     except Refused:
         return None
     if found.step is None and "/" in name and not Path(name).is_dir():
-        raise UnknownName(f"{name} is no checkpoint.", remedy=f"Name one, such as {name}@step-400.")
+        raise UnknownName(f"{name} is no checkpoint.", remedy=f"Name one, such as {name}@step-450.")
     return found if found.step is not None else None
 
 

@@ -24,7 +24,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     epilog=example(
         "reckon rederive rung/d32",
         "reckon rederive hero/2 --yes",
-        "reckon rederive hero/2 --from hero/2@step-675 --steps 20 --yes",
+        "reckon rederive hero/2 --from hero/1@step-450 --steps 20 --yes",
         "reckon rederive rung/d32 --env NPROC=1 --tolerance 0.01 --yes",
     )
 )

@@ -20,9 +20,9 @@ from registry.ports import Tensors
 
 @click.command(
     epilog=example(
-        "reckon root artifacts/hero/1/checkpoints/step-400",
+        "reckon root artifacts/hero/1/checkpoints/step-450",
         "reckon root model.safetensors --leaves",
-        "reckon root checkpoints/step-400 --tensor 'model/*' --json",
+        "reckon root checkpoints/step-450 --tensor 'model/*' --json",
     )
 )
 @click.argument("path", type=click.Path(path_type=Path))

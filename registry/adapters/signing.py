@@ -74,7 +74,10 @@ def new_key(path: Path, passphrase: str | None) -> PublicKey:
 
 def read_public(path: Path) -> PublicKey:
     """The public key in a PEM file. Raises ``Refused`` when there is none."""
-    return PublicKey.parse(_bounded(path).decode("utf-8", "replace"))
+    text = _bounded(path).decode("utf-8", "replace")
+    if "PRIVATE KEY-----" in text:
+        raise Refused("That is the private key; show its .pub.", remedy=f"See 'reckon keys show {path}.pub'.")
+    return PublicKey.parse(text)
 
 
 def open_key(place: str, secret: Secret) -> Key:

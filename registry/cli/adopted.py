@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from registry.cli.audited import edge_view, facts, views
+from registry.cli.audited import edge_view, facts, one_edge, views
 from registry.cli.render import Cell, Fields, Mark, Table, Tone, Tree, View, conclude, emit
 from registry.cli.words import count, cut
 from registry.core.adopted.arithmetic import derived
@@ -17,7 +17,7 @@ from registry.core.adopted.record import Bond, Role
 from registry.core.adopted.remaking import reasons
 from registry.core.adopted.shelf import Shelf, Thing
 from registry.core.audit.edges import REASONS, State
-from registry.core.names import Name, known
+from registry.core.names import Name
 from registry.errors import Refused
 
 _RUNS = (Role.RUN, Role.RUNG, Role.SEGMENT, Role.TRIAL, Role.ARTIFACT)
@@ -42,8 +42,7 @@ def audit(shelf: Shelf, name: Name, explain: str | None, *, full: bool, as_json:
         emit(facts(judged), *views(judged, full), as_json=as_json)
         conclude(holds=judged.holds)
         return
-    edges = {edge.id: edge for edge in judged.edges}
-    edge = edges[known(explain, edges)]
+    edge = one_edge(explain, judged.name, judged.edges)
     listed = tuple(by_hand(edge, shelf))
     told = {"id": edge.id, "state": edge.state, "reason": edge.reason, "findings": edge.findings}
     emit({**told, "means": REASONS[edge.state], "by_hand": listed}, *edge_view(edge, listed), as_json=as_json)

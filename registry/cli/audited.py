@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 
 from registry.cli.render import Cell, Fields, Mark, Table, Tone, View
@@ -13,7 +14,7 @@ from registry.core.audit.edges import REASONS, Edge, State
 from registry.core.audit.evidence import Evidence
 from registry.core.audit.judging import Audit
 from registry.core.findings import Finding
-from registry.core.names import known
+from registry.errors import UnknownName
 
 _TONES = {
     State.VERIFIED: Tone.GOOD,
@@ -54,9 +55,20 @@ def facts(audit: Audit) -> Mapping[str, object]:
 
 def edge_named(text: str, audit: Audit) -> Edge:
     """The edge of that id, or the only one whose id begins so. Raises ``UnknownName`` with the nearest ones."""
-    edges = {edge.id: edge for edge in audit.edges}
-    begun = [edge for name, edge in edges.items() if name.startswith(text)]
-    return begun[0] if len(begun) == 1 else edges[known(text, edges)]
+    return one_edge(text, audit.name, audit.edges)
+
+
+def one_edge(text: str, name: str, edges: Sequence[Edge]) -> Edge:
+    """The edge of that id, or the only one whose id begins so, of an audit of ``name``."""
+    found = {edge.id: edge for edge in edges}
+    begun = [edge for key, edge in found.items() if key.startswith(text)]
+    if text in found or len(begun) == 1:
+        return found.get(text) or begun[0]
+    near = get_close_matches(text, found, n=3, cutoff=0.0)
+    raise UnknownName(
+        f"{name} has no edge {text[:200]!r}.",
+        remedy=f"Nearest: {', '.join(near) or 'none'}. 'reckon audit {name}' lists all.",
+    )
 
 
 def edge_facts(edge: Edge, evidence: Evidence) -> Mapping[str, object]:

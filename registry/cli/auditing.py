@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from registry.cli import trusting, wiring
 from registry.core.names import Name
-from registry.errors import Refused
+from registry.errors import MalformedRecord, Refused
 
 LARGEST_TABLE = 512 * 2**20
 
@@ -114,6 +114,14 @@ def withholder(archive: Path) -> Withholder:
     return Withholder(records=wiring.record_store(archive), columns=columns(archive), ledger=wiring.ledger(archive))
 
 
+def refuse_placeless(file: Path) -> None:
+    """Raises ``Refused`` unless the folder of a file that will be written is there."""
+    if not file.parent.is_dir():
+        raise Refused(
+            f"{file} cannot be written: there is no folder {file.parent}.", remedy="Make it, or name another."
+        )
+
+
 def write_bundle(file: Path, bundle: Bundle) -> int:
     """Write a bundle; its size in bytes."""
     from registry.adapters.bundles import write_bundle as write
@@ -148,7 +156,12 @@ def checked_proof(proof: Path, *, tree: str | None, file: Path | None) -> Inclus
 
     if proof.stat().st_size > canonical.MAXIMUM_BYTES:
         raise Refused(f"{proof} is too large for a proof.")
-    made = Inclusion.from_json(canonical.decode(proof.read_bytes()))
+    try:
+        made = Inclusion.from_json(canonical.decode(proof.read_bytes()))
+    except MalformedRecord as error:
+        raise MalformedRecord(
+            f"{proof} is no proof: {error.message}", remedy="'reckon prove NAME:PATH -o' makes one."
+        ) from error
     if tree is not None:
         made.verify(Digest.parse(tree))
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 
 import click
 
@@ -24,6 +25,7 @@ def command(name: Name, file: Path, as_json: bool) -> None:
 
     'reckon audit --bundle FILE' audits it where there is nothing else: no archive, no git, no network.
     """
+    auditing.refuse_placeless(file)
     adopting.refuse_foreign(name)
     with auditing.bundler(wiring.root()) as bundler:
         bundle = bundler.bundle(name)
@@ -32,4 +34,4 @@ def command(name: Name, file: Path, as_json: bool) -> None:
     written = f"{file}: {amount(size_bytes)} in {count(len(bundle.members), 'member')}."
     absent = f"{count(bundle.absent, 'small file')} do not lie here and are not in it; 'dvc pull' brings them."
     notes = [Mark(absent, Tone.DOUBT)] if bundle.absent else []
-    emit(facts, written, *notes, f"Audit it anywhere: reckon audit --bundle {file.name}", as_json=as_json)
+    emit(facts, written, *notes, f"Audit it anywhere: reckon audit --bundle {quote(str(file))}", as_json=as_json)

@@ -12,14 +12,15 @@ Every command is built the same way::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from difflib import get_close_matches
 from typing import Final
 
 import click
 from click.shell_completion import CompletionItem
 
 from registry.core.names import Name, known
-from registry.errors import ReckonError
+from registry.errors import ReckonError, UnknownName
 
 PROGRAM: Final = "reckon"
 COMPLETE_VARIABLE: Final = "_RECKON_COMPLETE"
@@ -46,7 +47,7 @@ def wants_json(arguments: Iterable[str]) -> bool:
 class NameType(click.ParamType[Name]):
     """An artifact's name, completed and corrected from ``names``.
 
-    ``names`` returns stages or longer names (``hero/1@step-400``); it is called only to complete a word or to check an
+    ``names`` returns stages or longer names (``hero/1@step-450``); it is called only to complete a word or to check an
     argument. While it returns none (a fresh archive), every well-formed name passes.
     """
 
@@ -58,7 +59,10 @@ class NameType(click.ParamType[Name]):
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Name:
         """Read a name. Raises ``Refused`` for a malformed one and ``UnknownName`` for an unknown stage."""
         parsed = Name.parse(str(value))
-        stages = {name.partition("@")[0] for name in self._names()}
+        stages = dict.fromkeys(name.partition("@")[0] for name in self._names())
+        if stages and parsed.stage not in stages and not get_close_matches(parsed.stage, stages, n=1, cutoff=0.5):
+            told = f"Nothing is known under the name {parsed.stage!r}."
+            raise UnknownName(told, remedy=f"Known are: {', '.join(_brief(stages))}.")
         if stages:
             known(parsed.stage, stages)
         return parsed
@@ -69,3 +73,11 @@ class NameType(click.ParamType[Name]):
             return [CompletionItem(name) for name in self._names() if name.startswith(incomplete)]
         except (ReckonError, OSError):
             return []
+
+
+def _brief(names: Collection[str]) -> Iterator[str]:
+    """The names in their order, the archive's own first; of those below another only that one: ``marin/…``."""
+    for name in names:
+        parts = name.split("/")
+        if not any("/".join(parts[:end]) in names for end in range(1, len(parts))):
+            yield f"{name}/…" if any(other.startswith(f"{name}/") for other in names) else name

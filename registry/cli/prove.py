@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import click
@@ -39,6 +40,8 @@ def command(name: Name | None, check: Path | None, output: Path | None, as_json:
     """
     if (name is None) == (check is None):
         raise click.UsageError("Give a NAME:PATH to prove, or a proof with --check.")
+    if output is not None:
+        auditing.refuse_placeless(output)
     if check is not None:
         proof = auditing.checked_proof(check, **given)
         shown: list[Cell] = [Mark(f"Holds: {proof.entry.path} belongs to {proof.name}, {proof.tree}.", Tone.GOOD)]
@@ -47,7 +50,7 @@ def command(name: Name | None, check: Path | None, output: Path | None, as_json:
         shown = [f"{proof.entry.path} is file {proof.index + 1} of {proof.files}; {len(proof.path)} hashes prove it."]
         if output is not None:
             auditing.write_proof(output, proof)
-            shown.append(f"Check it anywhere: reckon prove --check {output.name} --tree {proof.tree}")
+            shown.append(f"Check it anywhere: reckon prove --check {quote(str(output))} --tree {proof.tree}")
     values = {
         "artifact": proof.name,
         "tree": str(proof.tree),

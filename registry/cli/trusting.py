@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from registry.errors import Refused
+from registry.errors import MalformedRecord, Refused
 
 if TYPE_CHECKING:
     from registry.adapters.signing import Key
@@ -130,7 +130,11 @@ def envelope(file: Path) -> Envelope:
 
     if file.stat().st_size > LARGEST_ENVELOPE:
         raise Refused(f"{file} is too large for an envelope.")
-    return Envelope.parse(file.read_bytes())
+    try:
+        return Envelope.parse(file.read_bytes())
+    except MalformedRecord as error:
+        told = f"{file} is no envelope: {error.message}"
+        raise MalformedRecord(told, remedy="'reckon attest --out' and 'reckon release build' write some.") from error
 
 
 def write_envelope(file: Path, one: Envelope) -> None:

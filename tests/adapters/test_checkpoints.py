@@ -179,7 +179,7 @@ def test_what_is_no_container_is_refused(tmp_path, tensors):
     (tmp_path / "text").mkdir()
     (tmp_path / "text" / "readme").write_text("no tensors")
     refused(tmp_path / "text", "no container of tensors")
-    refused(tmp_path / "text" / "readme", "No safetensors file", DamagedTensors)
+    refused(tmp_path / "text" / "readme", "no safetensors file", DamagedTensors)
     (tmp_path / "model.pt").write_bytes(b"\x80\x04.")
     refused(tmp_path / "model.pt", "pickle")
     write_safetensors(tmp_path / "none.safetensors", {})

@@ -17,7 +17,7 @@ from registry.core.names import Name
 from registry.errors import Refused, UnknownName
 
 ROOT = Path(__file__).resolve().parents[2]
-NAMES = ("shards", "rung/d32", "rung/d48", "hero/1", "hero/1@step-400")
+NAMES = ("shards", "rung/d32", "rung/d48", "hero/1", "hero/1@step-450")
 
 
 def test_an_unknown_command_is_corrected(reckon):
@@ -90,7 +90,7 @@ def test_a_fresh_archive_takes_every_well_formed_name():
 def test_names_are_completed_and_no_archive_is_no_error():
     context, argument = click.Context(click.Command("x")), click.Argument(["name"])
     found = NameType(lambda: NAMES).shell_complete(context, argument, "hero")
-    assert [item.value for item in found] == ["hero/1", "hero/1@step-400"]
+    assert [item.value for item in found] == ["hero/1", "hero/1@step-450"]
 
     def outside() -> tuple[str, ...]:
         raise Refused("Not inside of an archive.")
@@ -110,3 +110,9 @@ def test_an_example_is_printed_as_it_is_written():
 )
 def test_json_is_seen_before_parsing(arguments, asked):
     assert wants_json(arguments) is asked
+
+
+def test_where_nothing_is_near_own_names_come_first_and_others_by_their_head():
+    with pytest.raises(UnknownName) as told:
+        NameType(lambda: ("shards", "hero/1", "delta", "delta/run/1")).convert("xyzzy", None, None)
+    assert told.value.remedy == "Known are: shards, hero/1, delta/…."

@@ -74,7 +74,7 @@ def mixed(path):
     [
         (lambda path: None, "does not exist"),
         (lambda path: path.mkdir(), "is empty"),
-        (lambda path: path.write_bytes(b"\xff" * 64), "No safetensors file"),
+        (lambda path: path.write_bytes(b"\xff" * 64), "no safetensors file"),
         (lambda path: path.symlink_to("/dev/zero"), "not a regular file"),
         (mixed, "in safetensors and in zarr3"),
     ],

@@ -95,6 +95,7 @@ def test_a_private_key_is_no_public_key(here: Path, reckon) -> None:
     ended = reckon("keys", "show", "a.pem")
     assert (ended.status, ended.stdout) == (2, "")
     assert "PRIVATE" not in ended.stderr
+    assert "show its .pub" in ended.stderr
 
 
 # reckon attest

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from registry.adapters.checkpoints.source import Container, DamagedTensors, Part, Pieces, Spans
-from registry.core.safetensors import PREFIX_BYTES, Placement, header_bytes, parse_header
+from registry.core.safetensors import LONGEST_HEADER, PREFIX_BYTES, Placement, header_bytes, parse_header
 from registry.core.tensors import TensorSpec
 from registry.errors import MalformedRecord, Refused
 
@@ -101,7 +101,10 @@ def _shard(path: Path) -> Shard:
     with _opened(path) as (descriptor, state):
         size_bytes = state[2]
         try:
-            length = header_bytes(os.pread(descriptor, PREFIX_BYTES, 0), size_bytes)
+            prefix = os.pread(descriptor, PREFIX_BYTES, 0)
+            if int.from_bytes(prefix, "little") > LONGEST_HEADER:
+                raise DamagedTensors(f"{path} is no safetensors file.", remedy="Name one, or a folder of a checkpoint.")
+            length = header_bytes(prefix, size_bytes)
             header = bytearray(length)
             _fill(descriptor, memoryview(header), PREFIX_BYTES, path)
             tensors = parse_header(bytes(header), size_bytes).tensors

@@ -66,6 +66,10 @@ class _Told:
         if self.process is not None:
             _signal(self.process, number)
 
+    def heard(self) -> int:
+        """The signal, or 0."""
+        return self.number
+
     @contextmanager
     def listening(self) -> Iterator[None]:
         """Hear signals, from before the first start until after the last end."""
@@ -85,7 +89,7 @@ def watch(command: list[str], progress: Path, policy: Policy) -> int:
             before = _size(progress)
             status = _once(command, progress, policy, told)
             moved = _size(progress) != before
-            if told.number or status in _FINAL or not moved or attempt == policy.restarts:
+            if told.heard() or status in _FINAL or not moved or attempt == policy.restarts:
                 return status
             sys.stderr.write(f"watchdog: ended with {status} after progress; starting again ({attempt + 1})\n")
     return STALLED
@@ -93,11 +97,11 @@ def watch(command: list[str], progress: Path, policy: Policy) -> int:
 
 def _once(command: list[str], progress: Path, policy: Policy, told: _Told) -> int:
     """One start; none when a signal came before it."""
-    if told.number:
-        return 128 + told.number
+    if told.heard():
+        return 128 + told.heard()
     process = told.process = subprocess.Popen(command, start_new_session=True)
-    if told.number:
-        _signal(process, told.number)
+    if told.heard():
+        _signal(process, told.heard())
     size, since = _size(progress), time.monotonic()
     while process.poll() is None:
         time.sleep(policy.look_seconds)

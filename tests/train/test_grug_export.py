@@ -154,6 +154,13 @@ def test_another_architecture_or_version_is_not_loaded(archive: Archive, tmp_pat
         archive.read(archive.copy(tmp_path / "other", **change))
 
 
+def test_transformers_is_not_said_to_load_it(archive: Archive) -> None:
+    from train.exporting import proving
+
+    assert not proving._known(archive.folder)
+    assert proving.proved(archive.folder)["logits"].startswith("not compared here: ")
+
+
 def test_mixtral_does_not_load_it(archive: Archive) -> None:
     from transformers import MixtralConfig
 

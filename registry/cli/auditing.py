@@ -205,6 +205,7 @@ def _live(archive: Path, advance: Callable[[int], None]) -> Live:
         copies=lambda ledger, executions: WitnessReader(
             tracker=wiring.tracker(archive) if store else None,
             pointers=wiring.pointers(archive),
+            ran_here=lambda one: (archive / "artifacts/runs" / one.stage / one.attempt).is_dir(),
             curves=wiring.curve_checker(archive).check,
         ).read(ledger, executions),
     )

@@ -74,10 +74,15 @@ class Curves(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WitnessReader:
-    """Asks the trackers. ``tracker`` is None where there is no MLflow to ask; ``curves`` compares all histories."""
+    """Asks the trackers. ``tracker`` is None where there is no MLflow to ask; ``curves`` compares all histories.
+
+    ``ran_here`` tells whether the attempt of an execution left its traces here: a store of this checkout need not know
+    what ran in another one.
+    """
 
     tracker: Tracker | None
     pointers: Pointers
+    ran_here: Callable[[Execution], bool]
     curves: Callable[[Ledger, Pointers, Collection[Digest]], Curves]
 
     def read(
@@ -112,6 +117,9 @@ class WitnessReader:
         try:
             found = tracker.facts(pointer.run_id)
         except UnknownName as error:
+            if not self.ran_here(execution) and ":///artifacts/" in (pointer.uri or ""):
+                said.absent[tracker.system] = f"{execution.stage} ran in another checkout, which has its own store"
+                return
             text = f"A pointer names the run {pointer.run_id} of {execution.stage}: {error.message}"
             said.add(digest, tracker.system, pointer.run_id, 0, _findings(execution.stage, pointer.run_id, [text]))
         except ReckonError as error:

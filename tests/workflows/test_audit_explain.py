@@ -96,7 +96,7 @@ def test_an_unknown_edge_is_refused_with_the_nearest(built, reckon, monkeypatch)
     monkeypatch.chdir(built.root)
     ended = reckon("audit", "handoff", "--explain", "hero/2+transcripts")
     assert ended.status == 2
-    assert "Did you mean hero/2+transcript" in ended.stderr
+    assert "Nearest: hero/2+transcript" in ended.stderr
 
 
 def test_hostile_names_stay_inside_their_quotes():

@@ -137,3 +137,13 @@ def test_absent_trackers_are_not_consulted(tracked, tmp_path, reckon, monkeypatc
     assert not [edge for edge in audit["edges"] if "+tracker=" in edge["id"]]
     assert audit["consulted"]["mlflow"].startswith("not consulted")
     assert audit["consulted"]["wandb"].startswith("not consulted")
+
+
+def test_a_store_of_this_checkout_need_not_know_what_ran_in_another(tracked, tmp_path, reckon, monkeypatch):
+    """Records come along with a clone; run logs and the embedded store do not."""
+    yard = shipyard.copy(tracked, tmp_path / "ship")
+    ALTERED["a deleted run"][0](yard)
+    shutil.rmtree(yard.root / "artifacts/runs/rung/a")
+    status, audit = audited(yard, reckon, monkeypatch)
+    assert [edge["id"] for edge in audit["edges"] if edge["findings"]] == []
+    assert status == 0

@@ -83,7 +83,7 @@ def test_cut_at_random_places(hub, tmp_path):
         ends.append(moved.check())
         moved.finish()
     assert len(ends) == CUTS
-    assert failures > CUTS * 3 // 4  # the last requests of a push only tidy up
+    assert failures > CUTS // 2  # some requests are asked again, and the last ones of a push only tidy up
 
 
 @pytest.mark.slow

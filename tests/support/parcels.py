@@ -32,15 +32,19 @@ def payload(seed: str, size_bytes: int) -> bytes:
 def release_folder(
     folder: Path, repository: str, version: str = "1.0.0", parent: Digest | None = None, **sizes: int
 ) -> ReleaseStatement:
-    """A release in ``folder``. ``sizes`` are further weights by name, in bytes."""
+    """A release in ``folder``. ``sizes`` are further weights by name, in bytes.
+
+    Large files differ from one repository to the next: a hub stores equal ones once, and a second push uploads none.
+    """
+    salt = repository + version
     files = {
         "README.md": CARD.format(version=version).encode(),
         "config.json": canonical.encode({"version": version}),
-        "model.safetensors": payload(version, 3000),
-        "provenance/bundle.tar": b"\0" * 600 + version.encode(),
+        "model.safetensors": payload(salt, 3000),
+        "provenance/bundle.tar": b"\0" * 600 + salt.encode(),
         "checkpoints.json": b"[]",
     }
-    files |= {f"{name}.safetensors": payload(name + version, size) for name, size in sizes.items()}
+    files |= {f"{name}.safetensors": payload(name + salt, size) for name, size in sizes.items()}
     terms = Terms(
         identity=Identity(name="pocket", version=version, repository=repository),
         parent=parent,

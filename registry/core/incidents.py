@@ -7,19 +7,19 @@ text that is empty, too long or could move a cursor.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar, Final, Self
 
-from registry.core import canonical
 from registry.core.canonical import Json
 from registry.core.codec import Reader, opened
 from registry.core.digests import Digest
 from registry.core.ledger import Ledger
 from registry.core.names import Name
+from registry.core.reading import RawRecords, read_each
 from registry.core.transcript import LARGEST_STEP
-from registry.errors import MalformedRecord, ReckonError
+from registry.errors import MalformedRecord
 
 LONGEST_TEXT: Final = 4000
 
@@ -160,24 +160,16 @@ class Incidents:
     damages: tuple[str, ...] = ()
 
     @classmethod
-    def build(cls, raw: Iterable[tuple[Digest, bytes | ReckonError]], ledger: Ledger) -> Self:
+    def build(cls, raw: RawRecords, ledger: Ledger) -> Self:
         """Index raw records and the incidents of executions. One bad record hides no other."""
-        records: list[tuple[Digest, Incident]] = []
-        damages = []
-        for digest, data in raw:
-            try:
-                if isinstance(data, ReckonError):
-                    raise data
-                records.append((digest, Incident.from_json(canonical.decode(data))))
-            except ReckonError as error:
-                damages.append(f"{digest}: {error.message}")
+        records, damages = read_each(raw, Incident.from_json)
         told = [_event(digest, one) for digest, one in records]
         seen = [event for digest, one in ledger.executions.items() for event in _automatic(digest, one.to_json())]
         events = sorted({*told, *seen}, key=lambda event: (event.time, event.first_step or 0, str(event.origin)))
         return cls(
             records=tuple(sorted(records, key=lambda pair: (pair[1].time, pair[0]))),
             events=tuple(events),
-            damages=tuple(damages),
+            damages=damages,
         )
 
     def of(self, stage: str, steps: range | None = None, *, family: bool = False) -> tuple[Event, ...]:

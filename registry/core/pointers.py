@@ -14,11 +14,11 @@ from pathlib import PurePosixPath
 from typing import ClassVar, Self
 from urllib.parse import unquote
 
-from registry.core import canonical
 from registry.core.canonical import Json
 from registry.core.codec import Reader, opened
 from registry.core.digests import Digest
-from registry.errors import MalformedRecord, ReckonError
+from registry.core.reading import RawRecords, read_each
+from registry.errors import MalformedRecord
 
 ELSEWHERE = "outside-of-the-repository"
 LONGEST_REASON = 500
@@ -155,20 +155,11 @@ class Pointers:
     damages: tuple[str, ...] = ()
 
     @classmethod
-    def build(cls, raw: Iterable[tuple[Digest, bytes | ReckonError]]) -> Self:
+    def build(cls, raw: RawRecords) -> Self:
         """Index raw records: (digest, bytes or what went wrong in reading them). One bad record hides no other."""
-        found: list[tuple[str, Digest, Pointer]] = []
-        damages = []
-        for digest, data in raw:
-            try:
-                if isinstance(data, ReckonError):
-                    raise data
-                pointer = Pointer.from_json(canonical.decode(data))
-                found.append((pointer.time, digest, pointer))
-            except ReckonError as error:
-                damages.append(f"{digest}: {error.message}")
+        found, damages = read_each(raw, Pointer.from_json)
         return cls(
-            readable=tuple(pointer for _, _, pointer in sorted(found, key=lambda one: one[:2])), damages=tuple(damages)
+            readable=tuple(one for _, one in sorted(found, key=lambda pair: (pair[1].time, pair[0]))), damages=damages
         )
 
     def of(self, execution: Digest, system: str) -> tuple[Pointer, ...]:

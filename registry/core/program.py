@@ -8,18 +8,18 @@ unknown schemas, a commit that is none, and forms of canonical text that are non
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar, Self
 
-from registry.core import canonical
 from registry.core.canonical import Json
 from registry.core.codec import Reader, opened
 from registry.core.dataflow import Dataflow
 from registry.core.digests import Digest
+from registry.core.reading import RawRecords, read_each
 from registry.core.writing import FORM, canonical_text, fingerprint, read_program
-from registry.errors import MalformedRecord, ReckonError, Refused
+from registry.errors import MalformedRecord, Refused
 
 PLATFORMS = ("cpu", "cuda")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -181,21 +181,15 @@ class Programs:
     damages: tuple[str, ...] = ()
 
     @classmethod
-    def build(cls, raw: Iterable[tuple[Digest, bytes | ReckonError]]) -> Self:
+    def build(cls, raw: RawRecords) -> Self:
         """From the bytes of records, or what went wrong with them."""
+        read, damages = read_each(raw, Program.from_json)
         found: dict[Digest, list[Program]] = {}
-        damages = []
-        for digest, data in raw:
-            try:
-                if isinstance(data, ReckonError):
-                    raise data
-                one = Program.from_json(canonical.decode(data))
-                if one.recipe is not None:
-                    found.setdefault(one.recipe, []).append(one)
-            except ReckonError as error:
-                damages.append(f"the program record {digest}: {error.message}")
+        for _, one in read:
+            if one.recipe is not None:
+                found.setdefault(one.recipe, []).append(one)
         ordered = {recipe: tuple(sorted(many, key=_order)) for recipe, many in found.items()}
-        return cls(of_recipe=ordered, damages=tuple(damages))
+        return cls(of_recipe=ordered, damages=tuple(f"the program record {damage}" for damage in damages))
 
 
 def parse_mesh(text: str) -> tuple[int, ...]:

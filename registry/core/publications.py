@@ -7,18 +7,18 @@ back and found equal. Refuses addresses with a user, password or query, and ids 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar, Final, Self
 
-from registry.core import canonical
 from registry.core.branches import CheckpointBranch
 from registry.core.canonical import Json
 from registry.core.codec import opened
 from registry.core.digests import Digest
 from registry.core.pointers import public_uri
-from registry.errors import MalformedRecord, ReckonError, Refused
+from registry.core.reading import RawRecords, read_each
+from registry.errors import MalformedRecord, Refused
 
 MAIN: Final = "main"
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
@@ -124,19 +124,12 @@ class Publications:
     damages: tuple[str, ...] = ()
 
     @classmethod
-    def build(cls, raw: Iterable[tuple[Digest, bytes | ReckonError]]) -> Self:
+    def build(cls, raw: RawRecords) -> Self:
         """Index raw records. One bad record hides no other."""
-        found: list[tuple[str, Digest, Publication]] = []
-        damages = []
-        for digest, data in raw:
-            try:
-                if isinstance(data, ReckonError):
-                    raise data
-                one = Publication.from_json(canonical.decode(data))
-                found.append((one.time, digest, one))
-            except ReckonError as error:
-                damages.append(f"{digest}: {error.message}")
-        return cls(records=tuple(one for _, _, one in sorted(found, key=lambda row: row[:2])), damages=tuple(damages))
+        found, damages = read_each(raw, Publication.from_json)
+        return cls(
+            records=tuple(one for _, one in sorted(found, key=lambda pair: (pair[1].time, pair[0]))), damages=damages
+        )
 
     def of(self, digest: Digest, place: Place | None = None) -> tuple[Publication, ...]:
         """Where a release or checkpoint was published, oldest first; ``place`` asks about one repository."""

@@ -9,7 +9,7 @@ statement that names a file outside of the folder.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, Self
 
@@ -19,7 +19,8 @@ from registry.core.codec import Reader, opened
 from registry.core.digests import Algorithm, Digest, sha256
 from registry.core.names import Name, checked_path
 from registry.core.publications import checked_repository
-from registry.errors import MalformedRecord, ReckonError, Refused
+from registry.core.reading import RawRecords, read_each
+from registry.errors import MalformedRecord, Refused
 
 PAYLOAD_TYPE: Final = "application/vnd.in-toto+json"
 STATEMENT_TYPE: Final = "https://in-toto.io/Statement/v1"
@@ -289,19 +290,12 @@ class Releases:
     damages: tuple[str, ...] = ()
 
     @classmethod
-    def build(cls, raw: Iterable[tuple[Digest, bytes | ReckonError]]) -> Self:
+    def build(cls, raw: RawRecords) -> Self:
         """Index raw records. One bad record hides no other."""
-        found: list[Release] = []
-        damages = []
-        for digest, data in raw:
-            try:
-                if isinstance(data, ReckonError):
-                    raise data
-                found.append(Release.from_json(canonical.decode(data)))
-            except ReckonError as error:
-                damages.append(f"{digest}: {error.message}")
-        ordered = sorted(found, key=lambda one: (one.identity.name, one.identity.numbers, one.release))
-        return cls(records=tuple(ordered), damages=tuple(damages))
+        found, damages = read_each(raw, Release.from_json)
+        records = (one for _, one in found)
+        ordered = sorted(records, key=lambda one: (one.identity.name, one.identity.numbers, one.release))
+        return cls(records=tuple(ordered), damages=damages)
 
     def find(self, name: str, version: str | None = None) -> Release | None:
         """The release of that name and version, or the one of the highest version; None when there is none."""

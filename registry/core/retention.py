@@ -7,17 +7,17 @@ kind.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import ClassVar, Final, Self
 
-from registry.core import canonical
 from registry.core.canonical import Json
 from registry.core.codec import Reader, opened
 from registry.core.digests import Digest
 from registry.core.names import Name
-from registry.errors import MalformedRecord, ReckonError, Refused
+from registry.core.reading import RawRecords, read_each
+from registry.errors import MalformedRecord, Refused
 
 LONGEST_TEXT: Final = 4000
 SECTION: Final = "retention"
@@ -106,24 +106,15 @@ class Marks:
     damages: tuple[str, ...] = ()
 
     @classmethod
-    def build(cls, raw: Iterable[tuple[Digest, bytes | ReckonError]]) -> Self:
+    def build(cls, raw: RawRecords) -> Self:
         """Index raw records. One bad record hides no other."""
-        found: list[tuple[str, Digest, Retention]] = []
-        damages = []
-        for digest, data in raw:
-            try:
-                if isinstance(data, ReckonError):
-                    raise data
-                record = Retention.from_json(canonical.decode(data))
-                found.append((record.time, digest, record))
-            except ReckonError as error:
-                damages.append(f"{digest}: {error.message}")
+        found, damages = read_each(raw, Retention.from_json)
         current = {
             (subject.product, subject.name): record
-            for _, _, record in sorted(found, key=lambda one: one[:2])
+            for _, record in sorted(found, key=lambda pair: (pair[1].time, pair[0]))
             for subject in record.subjects
         }
-        return cls(current=current, damages=tuple(damages))
+        return cls(current=current, damages=damages)
 
     def of(self, product: Digest, name: str) -> Retention | None:
         """The class that an output has."""

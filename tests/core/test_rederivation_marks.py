@@ -5,35 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from support.executions import ONE
 
 from registry.core import canonical
 from registry.core.codec import record_bytes
 from registry.core.digests import sha256
 from registry.core.ledger import Ledger
-from registry.core.records import Execution, Outcome, Revision
+from registry.core.records import Execution, Outcome
 from registry.core.rederivation import KEY, Mark, Verdict, mark_of, rederives
 from registry.core.standing import Tier, standing
 
 PRODUCT = sha256(b"product")
-ONE = Execution(
-    stage="rung/d32",
-    attempt="a1",
-    recipe=sha256(b"recipe"),
-    product=PRODUCT,
-    outcome=Outcome.COMPLETE,
-    cause=None,
-    steps={"first": 0, "reached": 40},
-    resumed=None,
-    parent=None,
-    revision=Revision(commit="c" * 40, tree="d" * 40, patch=None),
-    host={"name": "harbour"},
-    started="2026-11-30T12:00:00.000000Z",
-    ended=None,
-    environment=None,
-    trackers=(),
-    incidents=(),
-    hypothesis=None,
-)
 MARK = Mark(
     product=PRODUCT,
     execution=sha256(b"execution"),

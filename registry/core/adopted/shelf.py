@@ -6,17 +6,17 @@ Pure: it is built from bytes that somebody else read. A record that cannot be re
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-from registry.core import canonical
 from registry.core.adopted.absence import Absence
 from registry.core.adopted.claims import Claim, Said
 from registry.core.adopted.record import Adopted, Bond, Ended, Link, Origin, Role
 from registry.core.digests import Digest
 from registry.core.names import Name, known
-from registry.errors import ReckonError, UnknownName
+from registry.core.reading import RawRecords, read_each
+from registry.errors import UnknownName
 
 ENDED = "ended"
 
@@ -55,25 +55,18 @@ class Shelf:
     damages: tuple[str, ...] = ()
 
     @classmethod
-    def build(cls, raw: Iterable[tuple[Digest, bytes | ReckonError]]) -> Self:
+    def build(cls, raw: RawRecords) -> Self:
         """Index raw records. One bad record hides no other."""
+        found, damages = read_each(raw, Adopted.from_json)
         newest: dict[tuple[str, str, str], tuple[Digest, Adopted]] = {}
-        damages = []
-        for digest, data in raw:
-            try:
-                if isinstance(data, ReckonError):
-                    raise data
-                record = Adopted.from_json(canonical.decode(data))
-            except ReckonError as error:
-                damages.append(f"{digest}: {error.message}")
-                continue
+        for digest, record in found:
             held = newest.get(record.place)
             if held is None or (held[1].time, held[0]) < (record.time, digest):
                 newest[record.place] = (digest, record)
         by_name: dict[str, list[tuple[Digest, Adopted]]] = {}
         for place in sorted(newest):
             by_name.setdefault(newest[place][1].name, []).append(newest[place])
-        return cls(things={name: _thing(name, by_name[name]) for name in sorted(by_name)}, damages=tuple(damages))
+        return cls(things={name: _thing(name, by_name[name]) for name in sorted(by_name)}, damages=damages)
 
     def holds(self, name: str) -> bool:
         """Whether something foreign is told under ``name`` or below it."""

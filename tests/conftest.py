@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 
-pytest_plugins = ("support.hub", "support.fixtures")  # the fixtures `hub`, `hub_process`, `toy`, `sailed`, `at_sea`
+# The fixtures `hub`, `hub_process`, `liar`, `toy`, `sailed`, `at_sea`.
+pytest_plugins = ("support.hub", "support.liar", "support.fixtures")
 
 os.environ.update(
     DVC_NO_ANALYTICS="true",

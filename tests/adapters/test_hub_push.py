@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import io
+import json
 
 import pytest
 import requests
+from support.liar import Liar
 
 from registry.adapters.hub_push import HubRepository, _Counted, _session
 from registry.core.publications import Place
-from registry.core.pushing import Busy, Overtaken
+from registry.core.pushing import Busy, Change, Overtaken
 from registry.errors import OutsideFailed, Refused
 
 TOKEN = "hf_secretsecretsecret"
+COMMIT = "a" * 40
 
 
 @pytest.fixture
 def repository(client_at) -> HubRepository:
     client_at("http://127.0.0.1:9")
     return HubRepository(Place(endpoint="http://127.0.0.1:9", repository="lab/pocket"), TOKEN)
+
+
+def at(liar: Liar) -> HubRepository:
+    return HubRepository(Place(endpoint=liar.endpoint, repository="lab/pocket"), TOKEN)
 
 
 def fine(name: str, *rights: str, **more: object) -> dict:
@@ -42,10 +49,9 @@ def fine(name: str, *rights: str, **more: object) -> dict:
         ({"role": "fineGrained", "fineGrained": {"scoped": ["odd", {"entity": None}]}}, False),
     ],
 )
-def test_a_token_writes_where_its_scope_says(repository, monkeypatch, token, writes):
-    told = {"name": "someone", "auth": {"accessToken": token}}
-    monkeypatch.setattr(repository._api, "whoami", lambda: told)
-    assert repository.access().writes is writes
+def test_a_token_writes_where_its_scope_says(liar, token, writes):
+    liar.json("/api/whoami-v2", {"name": "someone", "auth": {"accessToken": token}})
+    assert at(liar).access().writes is writes
 
 
 @pytest.mark.parametrize(
@@ -55,34 +61,34 @@ def test_a_token_writes_where_its_scope_says(repository, monkeypatch, token, wri
         (404, OutsideFailed), (413, OutsideFailed), (507, OutsideFailed),
     ],
 )  # fmt: skip
-def test_an_answer_becomes_an_error_without_the_token(repository, monkeypatch, status, kind):
-    answer = requests.Response()
-    answer.status_code = status
-    answer.headers["X-Error-Message"] = f"no, {TOKEN}, at http://u:p@hub.example/x?signature=abc"
-    answer.headers["Retry-After"] = "7"
-
-    def fail(*_arguments: object, **_named: object) -> None:
-        raise RuntimeError(f"upload with {TOKEN} failed") from requests.HTTPError(response=answer)
-
-    monkeypatch.setattr(repository._api, "create_tag", fail)
+def test_an_answer_becomes_an_error_without_the_token(liar, status, kind):
+    message = f"no, {TOKEN}, at http://u:p@hub.example/x?signature=abc"
+    liar.answers[f"/api/models/lab/pocket/tag/{COMMIT}"] = (
+        status,
+        {"X-Error-Message": message, "Retry-After": "7"},
+        b"",
+    )
     with pytest.raises(kind) as failed:
-        repository.tag("v1.0.0", "a" * 40, "text")
+        at(liar).tag("v1.0.0", COMMIT, "text")
     assert type(failed.value) in (kind, *kind.__subclasses__())
-    assert not {TOKEN, "signature", "u:p"} & {word for word in (TOKEN, "signature", "u:p") if word in str(failed.value)}
+    assert not [word for word in (TOKEN, "signature", "u:p") if word in str(failed.value)]
     if kind is Busy:
         assert failed.value.wait_seconds == 7
 
 
-def test_no_connection_is_busy_and_a_bad_card_is_not(repository, monkeypatch):
+def test_no_connection_is_busy_and_a_bad_card_is_not(repository, liar):
     with pytest.raises(Busy, match="the connection failed"):
         repository.access()
-
-    def fail(*_arguments: object, **_named: object) -> None:
-        raise ValueError(f"Invalid metadata in README.md. {TOKEN}")
-
-    monkeypatch.setattr(repository._api, "create_tag", fail)
-    with pytest.raises(OutsideFailed, match=r"Invalid metadata in README\.md\. <secret>"):
-        repository.tag("v1.0.0", "a" * 40, "text")
+    liar.json(
+        "/api/models/lab/pocket/preupload/main",
+        {"files": [{"path": "README.md", "uploadMode": "regular", "shouldIgnore": False, "oid": None}]},
+    )
+    errors = json.dumps({"errors": [{"message": f"licence {TOKEN} is none"}], "warnings": []}).encode()
+    liar.answers["/api/validate-yaml"] = (400, {"Content-Type": "application/json"}, errors)
+    change = Change(branch="main", parent=COMMIT, title="A release", added={"README.md": b"---\nlicense: x\n---\n"})
+    with pytest.raises(OutsideFailed, match=r"(?s)Invalid metadata in README\.md.*<secret>"):
+        at(liar).commit(change, lambda _: None)
+    assert "/api/models/lab/pocket/commit/main" not in [path.partition("?")[0] for path, _ in liar.seen]
 
 
 def test_every_request_has_an_end(client_at, monkeypatch):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 
 import pytest
+from support.liar import Answer, Liar
 
 from registry.adapters.hub_read import HubReader
 from registry.core import pulling
@@ -19,53 +17,10 @@ DATA = bytes(range(256)) * 40
 COMMIT, OTHER = "a" * 40, "b" * 40
 REFERENCE = Reference.parse("hf://lab/m@v1.0.0")
 FILE = RemoteFile(path="w.bin", size_bytes=len(DATA), claimed=sha256(DATA))
-Answer = tuple[int, dict[str, str], bytes]
 
 
-class Liar:
-    """A server whose answers a test writes: address without query → answer, or a function of the request."""
-
-    def __init__(self) -> None:
-        self.answers: dict[str, Answer | Callable[[dict[str, str]], Answer]] = {}
-        self.seen: list[tuple[str, dict[str, str]]] = []
-        liar = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_GET(self) -> None:
-                headers = {name.lower(): value for name, value in self.headers.items()}
-                liar.seen.append((self.path, headers))
-                answer = liar.answers.get(self.path.partition("?")[0], (404, {}, b""))
-                status, told, body = answer(headers) if callable(answer) else answer
-                self.send_response(status)
-                for name, value in {"Content-Length": str(len(body)), **told}.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None:
-                return
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        self.endpoint = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-
-    def json(self, path: str, value: object, **headers: str) -> None:
-        self.answers[path] = (200, headers, json.dumps(value).encode())
-
-    def reader(self) -> HubReader:
-        return HubReader.at(self.endpoint, "secret")
-
-
-@pytest.fixture
-def liar(client_at, impatient) -> Iterator[Liar]:
-    made = Liar()
-    client_at(made.endpoint)
-    yield made
-    made.server.shutdown()
-    made.server.server_close()
+def reader(liar: Liar) -> HubReader:
+    return HubReader.at(liar.endpoint, "secret")
 
 
 def listing(file: RemoteFile = FILE) -> Listing:
@@ -76,7 +31,7 @@ def read(
     liar: Liar, answer: Answer | Callable[[dict[str, str]], Answer], start: int = 0, stop: int = len(DATA)
 ) -> bytes:
     liar.answers[f"/lab/m/resolve/{COMMIT}/w.bin"] = answer
-    return b"".join(liar.reader().read(listing(), FILE, start, stop))
+    return b"".join(reader(liar).read(listing(), FILE, start, stop))
 
 
 def test_the_token_goes_to_the_hub_and_to_no_other_host(liar):
@@ -152,7 +107,7 @@ def test_numbers_that_are_none_and_refs_of_another_form_fail_outside(liar):
     for row in rows:
         liar.json("/api/models/lab/m/refs", {"branches": [row]})
         with pytest.raises(OutsideFailed, match="name or commit"):
-            liar.reader().refs(REFERENCE)
+            reader(liar).refs(REFERENCE)
 
 
 def test_a_body_that_is_encoded_or_an_answer_that_is_none(liar):
@@ -194,13 +149,13 @@ def test_a_revision_that_is_no_commit(liar, value):
     liar.json("/api/models/lab/m/revision/v1.0.0", value)
     liar.json("/api/models/lab/m/refs", {})
     with pytest.raises(MalformedRecord):
-        liar.reader().resolve(REFERENCE)
+        reader(liar).resolve(REFERENCE)
 
 
 def test_a_commit_that_turns_into_another(liar):
     liar.json(f"/api/models/lab/m/revision/{COMMIT}", {"sha": OTHER})
     with pytest.raises(DoesNotHold, match="answers with bbbb"):
-        liar.reader().resolve(REFERENCE.at(COMMIT))
+        reader(liar).resolve(REFERENCE.at(COMMIT))
 
 
 def entry(path: str = "a", size: object = 1, **more: object) -> dict[str, object]:
@@ -229,24 +184,24 @@ def entry(path: str = "a", size: object = 1, **more: object) -> dict[str, object
 def test_hostile_lists_are_refused(liar, rows):
     liar.json(f"/api/models/lab/m/tree/{COMMIT}", rows)
     with pytest.raises(Refused):
-        liar.reader().listing(REFERENCE, COMMIT)
+        reader(liar).listing(REFERENCE, COMMIT)
 
 
 def test_pages_follow_one_another_on_the_hub_only(liar):
     address = f"/api/models/lab/m/tree/{COMMIT}"
     liar.json("/api/next", [entry("b"), {"type": "directory", "path": "c", "oid": "0" * 40}])
     liar.json(address, [entry()], Link=f'<{liar.endpoint}/api/next?cursor=x>; rel="next"')
-    assert [file.path for file in liar.reader().listing(REFERENCE, COMMIT).files] == ["a", "b"]
+    assert [file.path for file in reader(liar).listing(REFERENCE, COMMIT).files] == ["a", "b"]
     liar.json(address, [entry()], Link='<http://localhost/api/next>; rel="next"')
     with pytest.raises(MalformedRecord, match="not its own"):
-        liar.reader().listing(REFERENCE, COMMIT)
+        reader(liar).listing(REFERENCE, COMMIT)
 
 
 def test_answers_without_end_are_cut_off(liar, monkeypatch):
     monkeypatch.setattr("registry.adapters.hub_read.hub._ANSWER_BYTES", 1000)
     liar.json("/api/models/lab/m/refs", ["x" * 2000])
     with pytest.raises(MalformedRecord, match="more than the 1000 bytes"):
-        liar.reader().refs(REFERENCE)
+        reader(liar).refs(REFERENCE)
 
 
 def test_an_environment_that_is_offline_is_believed(monkeypatch):

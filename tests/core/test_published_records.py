@@ -95,7 +95,6 @@ def test_staging_branches_are_no_others():
 @pytest.mark.parametrize("record", [notice(), notice(notice=Change.YANK, successor=None), publication()])
 def test_records_are_read_as_they_were_written(record):
     value = record.to_json() | {"later": 1}
-    assert record_bytes(type(record).from_json(value)) == record_bytes(type(record).from_json(value))
     assert type(record).from_json(record.to_json()) == record
     assert type(record).from_json(value).to_json() == value
     with pytest.raises(MalformedRecord, match="schema 2"):

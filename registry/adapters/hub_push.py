@@ -132,8 +132,6 @@ class HubRepository:
             remedy = "Set HF_TOKEN or HF_TOKEN_PATH, or run 'hf auth login'."
             return Refused(f"There is no token for the hub at {self._place.endpoint}.", remedy=remedy)
         if type(error) is ValueError:  # what the client says of our files tells more than the status behind it
-            type(error) is ValueError
-        ):  # what the client says of our files: its words tell more than the status behind them
             return OutsideFailed(
                 f"The hub did not {what}: {scrubbed(str(error), self._secrets())}",
                 remedy="Mend that file, build the release again, and push it.",

@@ -131,16 +131,16 @@ class HubRepository:
         if isinstance(error, LocalTokenNotFoundError):
             remedy = "Set HF_TOKEN or HF_TOKEN_PATH, or run 'hf auth login'."
             return Refused(f"There is no token for the hub at {self._place.endpoint}.", remedy=remedy)
+        if "Insufficient Storage" in str(error) or "has no room" in str(error):
+            return self._full(what)
         if type(error) is ValueError:  # what the client says of our files tells more than the status behind it
             return OutsideFailed(
                 f"The hub did not {what}: {scrubbed(str(error), self._secrets())}",
-                remedy="Mend that file, build the release again, and push it.",
+                remedy="Mend what it names, build the release again if a file has to change, and push again.",
             )
         answer = next((one.response for one in causes if getattr(one, "response", None) is not None), None)
         if answer is not None:
             return self._refusal(what, answer)
-        if "Insufficient Storage" in str(error) or "has no room" in str(error):
-            return self._full(what)
         if any(isinstance(one, requests.RequestException) for one in causes):
             return Busy(f"The hub at {self._place.endpoint} did not {what}: the connection failed.")
         if isinstance(error, OSError):

@@ -19,10 +19,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-REPOSITORY = "lab/pocket-moe"
 RELEASE = "pocket-moe"
 VERSION = "1.0.0"
-ADDRESS = f"hf://{REPOSITORY}@v{VERSION}"
 OPEN, FLIPPED = "f = open('{place}', 'r+b'); f.seek(-9, 2)", "b = f.read(1)[0] ^ 1; f.seek(-9, 2); f.write(bytes([b]))"
 FLIP = f'python -c "{OPEN}; {FLIPPED}"'
 BAD_LINES = "'^contradicted|^Does not hold'"
@@ -43,13 +41,27 @@ class Export:
 
 
 class Rehearsal:
-    """A shell with a working folder and an environment, both of which its lines can change."""
+    """A shell with a working folder and an environment, both of which its lines can change.
 
-    def __init__(self, archive: Path, scratch: Path) -> None:
+    ``release`` is what the release of the archive's export is to be called.
+    """
+
+    def __init__(self, archive: Path, scratch: Path, release: str = RELEASE) -> None:
         self.archive, self.scratch, self.folder = archive, scratch, archive
+        self.release, self.repository = release, f"lab/{release}"
         own = {"T": str(scratch), "HF_HUB_OFFLINE": "0", "PYTHONUNBUFFERED": "1"}
         self.environment = {**os.environ, **own}
         self.environment.pop("HF_TOKEN", None)
+
+    @property
+    def built(self) -> str:
+        """The release with its version."""
+        return f"{self.release}@{VERSION}"
+
+    @property
+    def address(self) -> str:
+        """Where the release is published."""
+        return f"hf://{self.repository}@v{VERSION}"
 
     def go(self, folder: Path) -> None:
         """Change the folder."""
@@ -116,7 +128,7 @@ def rehearse(stage: Rehearsal) -> None:
     stage.go(scratch / "lab")
     stage.run("reckon keys new $T/release.pem --no-passphrase")
     stage.run("echo 'schema = 1' > $T/trust.toml")
-    stage.run("reckon keys show $T/release.pem.pub --who Rehearsal --releases 'pocket-*' >> $T/trust.toml")
+    stage.run(f"reckon keys show $T/release.pem.pub --who Rehearsal --releases '{stage.release}*' >> $T/trust.toml")
     with stage.hub() as address:
         stage.let(HF_ENDPOINT=address, HF_TOKEN_PATH=str(scratch / "hub/tokens/write"))
         _publish(stage, export.checkpoint)
@@ -128,41 +140,42 @@ def rehearse(stage: Rehearsal) -> None:
 
 
 def _publish(stage: Rehearsal, checkpoint: str) -> None:
-    stage.run(f"reckon release checkpoints {checkpoint} {REPOSITORY}")
-    stage.run(
-        f"reckon release build export --name {RELEASE} --version {VERSION} --repo {REPOSITORY} --key $T/release.pem",
-        needs=(f"Built {RELEASE}@{VERSION}",),
-    )
-    stage.run(f"reckon release push {RELEASE}@{VERSION} {REPOSITORY}", needs=("Published",))
+    stage.run(f"reckon release checkpoints {checkpoint} {stage.repository}")
+    named = f"--name {stage.release} --version {VERSION} --repo {stage.repository}"
+    stage.run(f"reckon release build export {named} --key $T/release.pem", needs=(f"Built {stage.built}",))
+    stage.run(f"reckon release push {stage.built} {stage.repository}", needs=("Published",))
 
 
 def _pull(stage: Rehearsal, export: Export) -> None:
-    stage.run(f"reckon pull {ADDRESS} --tensor {export.tensor} -o tensor --trust $T/trust.toml", needs=("Rehearsal",))
-    stage.run(f"reckon pull {ADDRESS} -o release --trust $T/trust.toml", needs=("Every byte was hashed",))
+    stage.run(
+        f"reckon pull {stage.address} --tensor {export.tensor} -o tensor --trust $T/trust.toml", needs=("Rehearsal",)
+    )
+    stage.run(f"reckon pull {stage.address} -o release --trust $T/trust.toml", needs=("Every byte was hashed",))
     step = export.checkpoint.partition("@")[2]
-    stage.run(f"reckon pull {ADDRESS} --checkpoint {step} -o {step} --trust $T/trust.toml", needs=("hashed",))
-    stage.run(f"reckon audit {ADDRESS} --trust $T/trust.toml | tail -n 3", needs=("Holds.",))
+    stage.run(f"reckon pull {stage.address} --checkpoint {step} -o {step} --trust $T/trust.toml", needs=("hashed",))
+    stage.run(f"reckon audit {stage.address} --trust $T/trust.toml | tail -n 3", needs=("Holds.",))
     stage.run("reckon audit ./release --trust $T/trust.toml | tail -n 3", needs=("Holds.",))
 
 
 def _tamper(stage: Rehearsal, export: Export) -> None:
     print("# One bit of the weights is flipped, first here, then on the hub's disk; the audit again.", flush=True)
     stage.run(FLIP.format(place=f"release/{export.first}"))
-    needs = (f"contradicted  {RELEASE}@{VERSION}+files", f"{export.first} has other bytes")
+    needs = (f"contradicted  {stage.built}+files", f"{export.first} has other bytes")
     stage.run(f"reckon audit ./release --trust $T/trust.toml | grep -E {BAD_LINES}", status=1, needs=needs)
     digest = hashlib.sha256((stage.scratch / "lab/artifacts/export" / export.last).read_bytes())
     place = f"hub/objects/{digest.hexdigest()[:2]}/{digest.hexdigest()}"
     stage.run(f"chmod u+w ../{place}; {FLIP.format(place=f'../{place}')}")
-    stage.run(f"reckon audit {ADDRESS} --trust $T/trust.toml | grep -E {BAD_LINES}", status=1, needs=(export.last,))
+    needs = (f"contradicted  {stage.built}+files", export.last)
+    stage.run(f"reckon audit {stage.address} --trust $T/trust.toml | grep -E {BAD_LINES}", status=1, needs=needs)
     stage.run(FLIP.format(place=f"../{place}"))
 
 
 def _take_back(stage: Rehearsal) -> None:
     print("# The release is taken back: it stays where it was, and says so.", flush=True)
     stage.go(stage.scratch / "lab")
-    stage.run(f"reckon release yank {RELEASE}@{VERSION} {REPOSITORY} --reason 'Only a rehearsal.'", needs=("yanked",))
+    stage.run(f"reckon release yank {stage.built} {stage.repository} --reason 'Only a rehearsal.'", needs=("yanked",))
     stage.go(stage.scratch / "elsewhere")
-    stage.run(f"reckon pull {ADDRESS} config.json -o again --trust $T/trust.toml", needs=("was yanked",))
+    stage.run(f"reckon pull {stage.address} config.json -o again --trust $T/trust.toml", needs=("was yanked",))
 
 
 def _export(archive: Path) -> Export:

@@ -89,7 +89,7 @@ PARAMS: dict[str, Any] = {
         "decayed": [],
         "keep_every_steps": 1000,
         "scratch_every_steps": 10,
-        "incidents": {"spike_nats": "1", "norm_factor": "10", "dropped_share": "0.2", "window": 20},
+        "incidents": {"spike_nats": "1", "norm_factor": "10", "bias_factor": "2", "dropped_share": "0.2", "window": 20},
     },
     "evaluation": {"sequences": 8, "batch_sequences": 8},
 }

@@ -95,11 +95,12 @@ class Run:
             self.attempt.tell(incident)
         require_finite(step, loss, norm)
         self.transcript.write(_line(step, told, fed))
+        self.attempt.reach(step)
         self.trackers.log(facts, step)
         rate = self.engine.plan.rung.tokens_per_step / seconds
         self.trackers.log_clocked({"throughput/tokens_per_second": rate, "throughput/step_seconds": seconds}, step)
         self.timings.add(step, seconds, rate)
-        self.step = self.attempt.step = step
+        self.step = step
         self._talk(loss, rate)
         return following
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from registry.core import runlog
@@ -67,7 +68,15 @@ def _read(path: Path, stage: str) -> RunLog | None:
         raise _malformed(path, error.message) from error
     if (log.started.stage, log.started.attempt) != (stage, path.parent.name):
         raise _malformed(path, f"it tells of the attempt {log.started.attempt} of {log.started.stage}.")
-    return log
+    return replace(log, noted=_noted(path.parent / runlog.REACHED))
+
+
+def _noted(path: Path) -> int | None:
+    """The step that the process noted last, if it noted any."""
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        return runlog.marked(file.read(runlog.MARK_BYTES + 1))
 
 
 def _malformed(path: Path, reason: str) -> MalformedRecord:

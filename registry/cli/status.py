@@ -9,10 +9,11 @@ import click
 from registry.cli import wiring
 from registry.cli.options import example, json_option
 from registry.cli.render import Cell, Mark, Table, Tone, View, conclude, emit
-from registry.cli.words import cause, count, full_option
+from registry.cli.words import cause, count, full_option, steps
 from registry.core.comparison import Part
 from registry.core.ledger import Ledger
 from registry.core.names import dvc_stage
+from registry.core.records import Execution
 from registry.workflows.status import StageState
 
 _COLUMNS = ("stage", "recipe", "product", "tier", "witnesses", "state")
@@ -109,8 +110,13 @@ def _notes(state: StageState, full: bool) -> Iterator[str]:
     yield from (f"another product of the same recipe: {product}" for product in state.contradictions)
     yield from (f"the attempt {attempt} ended and has no execution record" for attempt in state.unrecorded)
     yield from (f"the attempt {attempt} is running" for attempt in [state.running] if attempt)
-    yield from (f"its last attempt {one.attempt} {one.outcome}: {cause(one)}" for one in [state.last] if one)
+    yield from (_ended(one) for one in [state.last] if one)
     yield from (trouble for trouble in [state.trouble] if trouble)
+
+
+def _ended(last: Execution) -> str:
+    ran = f", steps {steps(last)}" if last.steps else ""
+    return f"its last attempt {last.attempt} {last.outcome}{ran}: {cause(last)}"
 
 
 def _change(part: Part, key: str, recorded: str | None, found: str | None) -> str:

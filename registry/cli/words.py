@@ -46,9 +46,11 @@ def outcome(execution: Execution) -> Cell:
 
 
 def steps(execution: Execution) -> str:
-    """The steps that an attempt ran: ``20..40``."""
-    told = execution.steps
-    return f"{told.get('first')}..{told.get('reached')}" if told else ""
+    """The steps that an attempt ran, and where it can be resumed if that is earlier: ``0..40``, ``0..43 (kept 40)``."""
+    told = execution.steps or {}
+    kept = told.get("kept", told.get("reached"))
+    ran = f"{told.get('first')}..{told.get('reached')}"
+    return "" if not told else ran if kept == told.get("reached") else f"{ran} (kept {kept})"
 
 
 def cause(execution: Execution) -> str:

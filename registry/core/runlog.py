@@ -2,7 +2,8 @@
 
 Pure: events to bytes and bytes to events. The reader takes every byte as hostile. It refuses files and lines over a
 limit, lines that are not canonical, unknown events, wrong fields, a log that does not begin with ``started`` and
-anything after ``finished``. A last line without its newline was torn by a kill: it is dropped and reported.
+anything after ``finished``. A last line without its newline was torn by a kill: it is dropped and reported. Beside the
+log a process notes in a file of fixed size which step it completed last; that claim outlives a kill, and is no event.
 """
 
 from __future__ import annotations
@@ -21,11 +22,16 @@ MAXIMUM_BYTES = 64 * 2**20
 MAXIMUM_LINE_BYTES = 4 * 2**20
 MAXIMUM_EVENTS = 200_000
 
+# The file beside the log that holds a mark, and the mark's size.
+REACHED = "reached"
+MARK_BYTES = 16
+
 Facts: TypeAlias = dict[str, Json]
 
 _ATTEMPT = re.compile(r"[0-9]{8}t[0-9]{6}z-[0-9a-f]{8}")
 _STAGE = re.compile(r"[a-z0-9][a-z0-9_.-]*(/[a-z0-9][a-z0-9_.-]*)*")
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z")
+_MARK = re.compile(rb"[0-9]{15}\n")
 _ROOT = re.compile(r"[a-z0-9]+:[0-9a-f]{32,128}")
 
 
@@ -175,10 +181,14 @@ _KINDS: dict[str, type[Event]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunLog:
-    """One attempt as it told itself. ``torn`` says that the last line had no end."""
+    """One attempt as it told itself. ``torn`` says that the last line had no end.
+
+    ``noted`` is the step that the process noted beside its log, None where it noted none.
+    """
 
     events: tuple[Event, ...]
     torn: bool
+    noted: int | None = None
 
     @property
     def started(self) -> Started:
@@ -199,9 +209,14 @@ class RunLog:
 
     @property
     def last_step(self) -> int | None:
-        """The last step that the log vouches for: of ``finished``, else of the last checkpoint or resume."""
+        """The last completed step: of ``finished``, else as noted, kept or resumed from, whichever is the latest."""
         if self.finished is not None:
             return self.finished.step
+        return max((step for step in (self.noted, self.kept_step) if step is not None), default=None)
+
+    @property
+    def kept_step(self) -> int | None:
+        """The step of the last checkpoint, else of the one that it resumed from; None where there was neither."""
         steps = [checkpoint.step for checkpoint in self.of(Checkpoint)]
         if self.started.resumed is not None:
             steps.append(cast(int, self.started.resumed["step"]))
@@ -219,6 +234,16 @@ def line(event: Event) -> bytes:
         value = getattr(event, name)
         facts[name] = list(value) if isinstance(value, tuple) else value
     return canonical.encode(facts) + b"\n"
+
+
+def mark(step: int) -> bytes:
+    """The bytes that note a completed step; all marks are of one size, so each is written over the one before."""
+    return b"%015d\n" % step
+
+
+def marked(data: bytes) -> int | None:
+    """The step that a mark notes; None for bytes that are no mark, such as a power cut leaves."""
+    return int(data) if _MARK.fullmatch(data) else None
 
 
 def parse(data: bytes) -> RunLog:

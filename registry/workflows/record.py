@@ -201,11 +201,15 @@ def _cause(log: RunLog, outcome: Outcome) -> Mapping[str, Json] | None:
 
 
 def _steps(log: RunLog) -> Mapping[str, Json] | None:
-    """First and last completed step of a training attempt. None for a stage without steps."""
+    """First and last completed step of a training attempt, and for one that did not complete the step that is kept.
+
+    None for a stage without steps.
+    """
     if log.last_step is None:
         return None
-    start = log.started.resumed or log.started.parent or {"step": 0}
-    return {"first": start["step"], "reached": log.last_step}
+    first = (log.started.resumed or log.started.parent or {"step": 0})["step"]
+    steps = {"first": first, "reached": log.last_step}
+    return steps if _completed(log) else {**steps, "kept": first if log.kept_step is None else log.kept_step}
 
 
 def _trackers(log: RunLog) -> Iterator[Mapping[str, Json]]:

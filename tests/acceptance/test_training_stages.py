@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ import yaml
 from support import pocket
 from support.wheelhouse import tree
 
+from registry.adapters.attempts import RunFolder
 from registry.core import runlog, transcript
 from registry.core.runlog import Incident, RunLog
 
@@ -48,9 +49,8 @@ class Yard:
         _, told = process.communicate(timeout=300)
         return process.returncode, told
 
-    def logs(self) -> list[RunLog]:
-        found = sorted((self.root / "artifacts/runs/rung/d16").glob("*/run.jsonl"))
-        return [runlog.parse(path.read_bytes()) for path in found]
+    def logs(self) -> Sequence[RunLog]:
+        return RunFolder(self.root / "artifacts/runs").of_stage("rung/d16")
 
 
 def params(**training: Any) -> dict[str, Any]:
@@ -116,6 +116,9 @@ def test_a_killed_run_goes_on_and_ends_the_same(unbroken: Mapping[str, bytes], d
         process.send_signal(signal.SIGKILL)
         process.communicate()
         assert not yard.output.exists(), "nothing half-done under the final name"
+        [scratch] = (yard.root / "artifacts/scratch/rung/d16").iterdir()
+        told = transcript.parse((scratch / "work/transcript.jsonl").read_bytes()).last
+        assert yard.logs()[-1].noted in (told, told - 1), "the kill may have come between the two"
     status, told = yard.run()
     assert status == 0, told
     assert tree(yard.output) == unbroken

@@ -138,6 +138,15 @@ class TestFolder:
         assert log.torn
         assert log.finished is None
 
+    @pytest.mark.parametrize(
+        ("data", "step"), [(runlog.mark(130), 130), (b"", None), (b"\0" * 16, None), (runlog.mark(1) * 2, None)]
+    )
+    def test_the_step_beside_a_log_outlives_a_kill(self, tmp_path: Path, data: bytes, step: int | None) -> None:
+        write(tmp_path, STARTED.stage, STARTED.attempt, runlog.line(STARTED))
+        (tmp_path / STARTED.stage / STARTED.attempt / runlog.REACHED).write_bytes(data)
+        [log] = RunFolder(tmp_path).of_stage(STARTED.stage)
+        assert (log.noted, log.last_step, log.kept_step) == (step, step, None)
+
     @pytest.mark.parametrize("data", [b"\n", b"{}\n", runlog.line(FINISHED), runlog.line(STARTED) * 2])
     def test_a_log_that_cannot_be_read_is_named(self, tmp_path: Path, data: bytes) -> None:
         write(tmp_path, STARTED.stage, STARTED.attempt, data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -82,6 +83,12 @@ def test_an_interrupted_attempt_tells_its_last_checkpoint() -> None:
 
 def test_a_finished_attempt_tells_its_own_last_step() -> None:
     assert runlog.parse(log(*ALL)).last_step == 10
+    assert replace(runlog.parse(log(*ALL)), noted=11).last_step == 10
+
+
+def test_a_noted_step_is_later_than_the_checkpoint_that_is_kept() -> None:
+    read = replace(runlog.parse(log(STARTED, CHECKPOINT)), noted=8)
+    assert (read.last_step, read.kept_step) == (8, 5)
 
 
 @pytest.mark.parametrize(

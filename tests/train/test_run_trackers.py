@@ -131,6 +131,12 @@ def test_a_fault_is_heard_once_and_the_tracker_rests() -> None:
     assert [str(one) for one in heard] == ["the service went away"]
 
 
+def test_a_completed_step_is_noted_beside_the_log(attempt: Attempt) -> None:
+    for step in (9, 10):
+        attempt.reach(step)
+        assert runlog.marked((attempt.folder / runlog.REACHED).read_bytes()) == step
+
+
 def test_wandb_lies_offline_in_the_attempts_folder(attempt: Attempt, trackers: Trackers) -> None:
     trackers.log({"loss": 1.5}, 1)
     trackers.log_clocked({"throughput/step_seconds": 0.1}, 1)

@@ -107,6 +107,11 @@ class World:
         self.attempts.logs.setdefault(stage, []).append(log)
         return log
 
+    def noted(self, step: int) -> None:
+        """The last attempt noted a step beside its log before it died."""
+        logs = self.attempts.logs["leg/1"]
+        logs[-1] = replace(logs[-1], noted=step)
+
     def makes(self, step: int = 4) -> None:
         """The outputs of a leg."""
         self.disk.held |= {
@@ -200,12 +205,14 @@ def test_two_recorders_at_once_write_the_same(world: World) -> None:
 def test_an_attempt_that_died_is_told_by_the_next(world: World) -> None:
     world.begin()
     world.told(runlog.Checkpoint(step=2, location="artifacts/scratch/leg/1/step-2"))
+    world.noted(3)
     world.begin()
     world.told(world.finished(), resumed={"attempt": "20261130t120000z-00000000", "step": 2})
     world.makes()
     world.record()
     died, done = world.executions
-    assert (died.outcome, died.product, died.steps) == (Outcome.INTERRUPTED, None, {"first": 0, "reached": 2})
+    assert (died.outcome, died.product) == (Outcome.INTERRUPTED, None)
+    assert died.steps == {"first": 0, "reached": 3, "kept": 2}
     assert died.cause == {"error": "Interrupted", "message": "The process ended without a word."}
     assert (died.ended, died.hypothesis) == (None, {"text": "it arrives"})
     assert (done.outcome, done.steps) == (Outcome.COMPLETE, {"first": 2, "reached": 4})
@@ -220,7 +227,16 @@ def test_a_failed_stage_is_recorded_with_its_cause(world: World) -> None:
     assert recorded.product is None
     assert (execution.outcome, execution.product) == (Outcome.FAILED, None)
     assert execution.cause == {"error": "NaN", "message": "the loss is NaN"}
-    assert execution.steps == {"first": 0, "reached": 3}
+    assert execution.steps == {"first": 0, "reached": 3, "kept": 0}
+
+
+def test_an_attempt_that_died_before_any_checkpoint_tells_how_far_it_came(world: World) -> None:
+    world.begin()
+    world.told()
+    world.noted(3)
+    world.record(status=137)
+    [died] = world.executions
+    assert (died.outcome, died.steps) == (Outcome.INTERRUPTED, {"first": 0, "reached": 3, "kept": 0})
 
 
 def test_a_stage_that_never_began_leaves_nothing(world: World) -> None:

@@ -33,6 +33,9 @@ os.environ.update(
     PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
     WANDB_MODE="offline",
 )
+# Bytecode is kept, whatever the shell says: else each worker and each command of a test compiles the project anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 # A deadline measures the machine, and the same examples on every run are what a reviewer can repeat.
 settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.load_profile("repeatable")

@@ -1,8 +1,9 @@
 """Engines on a cluster's mesh, and of runs that are larger than this machine.
 
-A batch is spread over racks, data and experts; what has an axis ``expert`` over ``expert``, what has an axis ``embed``
-over ``data``, so that no device holds all experts. The published rungs are engines like any other,
-with the published shapes, model, optimizer and precision. Refuses a mesh that does not use every device.
+A batch is spread over racks, data and experts. Of parameters, optimizer and gradients, routed experts are spread over
+``expert`` and their width over ``data``, everything else with the model's width over both: a rack holds one copy. The
+published rungs are engines like any other, with the published shapes, model, optimizer and precision. Refuses a mesh
+that does not use every device, or cannot divide the run.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from levanter.trainer import Trainer, TrainerConfig
 from levanter.utils.mesh import MeshConfig
 
 from registry.core.canonical import Json
-from registry.core.ladder import derive
+from registry.core.ladder import Rung, derive
 from registry.core.published import FAMILY, SHAPES
 from registry.errors import Refused
 from train.engine import Engine
@@ -66,14 +67,22 @@ class LaidOut(TrainerConfig):
         return Mesh(np.asarray(devices).reshape(self.layout.sizes), AXES)
 
 
-def mesh_config(layout: Layout) -> MeshConfig:
-    """Which axis of an array lies on which axis of the mesh."""
+def mesh_config(layout: Layout, rung: Rung) -> MeshConfig:
+    """Which axis of an array lies on which axis of the mesh. A width that ``data`` cannot divide is not spread over it.
+
+    Routers, norms of the latent width and convolutions of keys and values are small and whole on every device.
+    """
+    spread = {
+        "expert": ("expert",),
+        "embed": layout.spreading(rung.hidden, "data", "expert"),
+        "width": layout.spreading(rung.latent_width or rung.hidden, "data"),
+    }
     return MeshConfig(
         axes=dict(zip(AXES, layout.sizes, strict=True)),
         dcn_axes={},
         shared_mapping={"mlp": "model", "heads": "model", "vocab": "model"},
         compute_mapping={"batch": list(BATCH)},
-        param_mapping={"expert": "expert", "embed": "data"},
+        param_mapping={name: list(axes) for name, axes in spread.items() if axes},
     )
 
 
@@ -123,7 +132,14 @@ def laid_out(config: TrainerConfig, optimizer: Any, engine: LaidOutEngine) -> Tr
     from levanter.tracker.tracker import NoopConfig
 
     told = {field.name: getattr(config, field.name) for field in dataclasses.fields(TrainerConfig)}
-    own = LaidOut(**{**told, "mesh": mesh_config(engine.layout), "tracker": NoopConfig(), "layout": engine.layout})
+    own = LaidOut(
+        **{
+            **told,
+            "mesh": mesh_config(engine.layout, engine.plan.rung),
+            "tracker": NoopConfig(),
+            "layout": engine.layout,
+        }
+    )
     return Trainer(own, optimizer, engine.family.loss, add_default_hooks=False)
 
 

@@ -6,6 +6,7 @@ Refuses layouts that do not use every device, and batches and experts that a mes
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -58,6 +59,14 @@ class Layout:
         if set(sizes) != set(AXES) or min(sizes.values()) < 1:
             raise Refused(f"A mesh has the axes {', '.join(AXES)}, each at least one.", remedy="Give all four.")
         return cls(**sizes)
+
+    def spreading(self, features: int, *axes: str) -> tuple[str, ...]:
+        """Those of ``axes``, all or one of them, over most devices of which so many features can be spread evenly."""
+        sizes = dict(zip(AXES, self.sizes, strict=True))
+        wide = tuple(axis for axis in axes if sizes[axis] > 1)
+        choices = [(), wide, *((axis,) for axis in wide)]
+        even = [chosen for chosen in choices if features % math.prod(sizes[axis] for axis in chosen) == 0]
+        return max(even, key=lambda chosen: math.prod(sizes[axis] for axis in chosen))
 
     def require_dividing(self, batch_sequences: int, routed_experts: int) -> None:
         """Raise ``Refused`` unless sequences and experts can be spread evenly."""

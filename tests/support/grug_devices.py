@@ -1,6 +1,7 @@
 """Run by a test in a process with eight virtual devices: one batch through a small model on one, two, four and eight.
 
-Four and eight devices spread the experts too. ``crowded`` sends a crowd to few experts, past their capacity.
+Parameters lie as on a cluster: widths over all devices; four and eight devices spread the experts too. ``crowded``
+sends a crowd to few experts, past their capacity. ``orthogonalised`` is one update of a stack of experts by MuonH.
 """
 
 from __future__ import annotations
@@ -15,21 +16,24 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from levanter.optim import MuonHConfig
 from support import pocket
 
 from registry.core.family import Family
 from registry.core.ladder import Shape, derive
 from train.grug.family import Grug, grug
 from train.grug.mixture import Experts, dispatched
+from train.grug.optimizer import orthogonal
 from train.grug.routing import within_capacity
+from train.launch_layout import mesh_config
+from train.launch_mesh import AXES, Layout
 
-AXES = ("replica_dcn", "data", "expert", "model")
+CONSTANTS = Family.from_settings({**pocket.GRUG["family"], "routed_experts": 8})
+RUNG = derive(CONSTANTS, Shape(hidden=16, layers=2, kv_heads=(2, 1), batch_sequences=16))
 
 
 def member(capacity: float) -> Grug:
-    constants = Family.from_settings({**pocket.GRUG["family"], "routed_experts": 8})
-    shape = Shape(hidden=16, layers=2, kv_heads=(2, 1), batch_sequences=16)
-    found = grug(constants, derive(constants, shape), pocket.GRUG["model"], end=1)
+    found = grug(CONSTANTS, RUNG, pocket.GRUG["model"], end=1)
     return replace(found, config=replace(found.config, capacity_factor=capacity))
 
 
@@ -44,11 +48,15 @@ def stepped(place: Mesh, family: Grug, model: Any) -> dict[str, Any]:
         squares = sum(jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves(rest))
         return loss, squares, state.pending.array, facts["router/dropped_assignments"]
 
+    layout = Layout.of(dict(place.shape))
     with jax.set_mesh(place):
+        model = hax.shard(model, mesh_config(layout, RUNG).resolved_param_mapping)
+        held = {"head": model.lm_head.weight, "experts": model.layers.stacked.moe.experts.down}
         spread = NamedSharding(place, PartitionSpec(("replica_dcn", "data", "expert")))
         tokens = hax.named(jax.device_put(rows, spread), (hax.Axis("batch", 16), family.Pos))
         loss, squares, pending, dropped = eqx.filter_jit(both)(model, tokens)
     return {
+        "parts": {name: leaf.array.size // leaf.array.addressable_shards[0].data.size for name, leaf in held.items()},
         "loss": float(loss),
         "gradient": float(squares),
         "pending": np.asarray(pending).ravel().tolist(),
@@ -75,6 +83,28 @@ def crowded(place: Mesh, shards: int) -> dict[str, Any]:
     }
 
 
+def orthogonalised(place: Mesh) -> dict[str, Any]:
+    """An update of experts that lie apart: how far it is from that on one device, and whether any were gathered."""
+    transformation = orthogonal(MuonHConfig(), 0.1)
+    noise = np.random.default_rng(3)
+    stack, way = (noise.normal(size=(2, 8, 16, 24)).astype(np.float32) for _ in range(2))
+
+    def moved(stack: jax.Array, way: jax.Array) -> jax.Array:
+        found: jax.Array = transformation.update(way, transformation.init(stack), stack)[0]
+        return found
+
+    wanted = jax.jit(moved)(stack, way)
+    with jax.set_mesh(place):
+        apart = NamedSharding(place, PartitionSpec(None, "expert"))
+        arrays = [jax.device_put(one, apart) for one in (stack, way)]
+        run = jax.jit(moved, out_shardings=apart).lower(*arrays).compile()
+        found = run(*arrays)
+    return {
+        "distance": float(np.abs(np.asarray(found) - np.asarray(wanted)).max()),
+        "gathers": "all-gather" in run.as_text(),
+    }
+
+
 def mesh(data: int, expert: int) -> Mesh:
     return Mesh(np.asarray(jax.devices()[: data * expert]).reshape(1, data, expert, 1), AXES)
 
@@ -85,6 +115,7 @@ def main() -> None:
     model = eqx.filter_jit(family.build)(jax.random.PRNGKey(0))
     facts: dict[str, Any] = {str(count): stepped(mesh(*shape), family, model) for count, shape in shapes.items()}
     facts["crowded"] = {str(shards): crowded(mesh(1, shards), shards) for shards in (2, 4, 8)}
+    facts["orthogonalised"] = orthogonalised(mesh(2, 4))
     print(json.dumps(facts))
 
 

@@ -50,6 +50,18 @@ def test_many_devices_agree_with_one_within_a_bound(told: dict[str, Any], device
     assert spread["dropped"] == alone["dropped"] == 0
 
 
+def test_every_device_holds_its_part_of_the_dense_matrices_and_of_the_experts(told: dict[str, Any]) -> None:
+    assert {devices: told[devices]["parts"]["head"] for devices in "1248"} == {"1": 1, "2": 2, "4": 4, "8": 8}
+    assert {devices: told[devices]["parts"]["experts"] for devices in "1248"} == {"1": 1, "2": 2, "4": 4, "8": 8}
+
+
+def test_experts_that_lie_apart_are_moved_where_they_lie(told: dict[str, Any]) -> None:
+    """The optimizer gives what it gives on one device, and no device ever holds another's experts."""
+    found = told["orthogonalised"]
+    assert not found["gathers"]
+    assert found["distance"] < BOUND
+
+
 @pytest.mark.parametrize("shards", ["2", "4", "8"])
 def test_a_shard_drops_what_plain_counting_says(told: dict[str, Any], shards: str) -> None:
     """Levanter's expert-parallel experts against our own counting, in number and in what comes out."""

@@ -29,8 +29,12 @@ class Experts(eqx.Module):
 
     @staticmethod
     def init(config: GrugConfig, width: Axis, *, key: jax.Array) -> Experts:
-        """Fresh parameters of experts that read and write ``width``."""
+        """Fresh parameters of experts that read and write vectors of the size of ``width``.
+
+        Their axis has a name of its own: one array has ``embed`` or ``expert``, which may lie on one axis of a mesh.
+        """
         experts, inner = Axis("expert", config.routed_experts), Axis("mlp", config.expert_width)
+        width = width.alias("width")
         gate, up, down = jax.random.split(key, 3)
         both = [matrix(one, (experts, width, inner), config.initializer_std).array for one in (gate, up)]
         return Experts(
@@ -104,7 +108,7 @@ class Mixture(eqx.Module):
     def init(config: GrugConfig, *, key: jax.Array) -> Mixture:
         """Fresh parameters and no bias."""
         router, latent, experts, shared = jax.random.split(key, 4)
-        axis = Axis("expert", config.routed_experts)
+        axis = Axis("router", config.routed_experts)
         width = config.Embed if config.latent_width is None else Axis("latent", config.latent_width)
         return Mixture(
             router=matrix(router, (config.Embed, axis), config.initializer_std),

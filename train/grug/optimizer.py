@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import optax
 from haliax.util import is_named_array
+from jax.sharding import get_abstract_mesh
 from levanter.optim import MuonHConfig
 from levanter.optim.adamh import scale_by_adamh
 from levanter.optim.config import OptimizerConfig
@@ -93,16 +94,24 @@ def orthogonal(config: MuonHConfig, learning_rate: Any) -> optax.GradientTransfo
 
 
 def _moved(config: MuonHConfig, stack: jax.Array, way: jax.Array, learning_rate: Any) -> jax.Array:
-    """What to add to each matrix of a stack: a step of the rate times its norm, back to its norm."""
+    """What to add to each matrix of a stack: a step of the rate times its norm, back to its norm.
+
+    On several devices the axes of the stack stay apart: merged into one, no device could keep to its own experts.
+    """
 
     def one(matrix: jax.Array, way: jax.Array) -> jax.Array:
         flat, norm = orthogonalised(config, way), jnp.linalg.norm(matrix)
         new = matrix - learning_rate * flat * norm / jnp.maximum(jnp.linalg.norm(flat), _LEAST)
         return new * (norm / jnp.maximum(jnp.linalg.norm(new), _LEAST)) - matrix
 
-    shape = stack.shape
-    matrices = [array.reshape(-1, *shape[-2:]) for array in (stack, way)]
-    return jax.vmap(one)(*matrices).reshape(shape)
+    mesh = get_abstract_mesh()
+    if mesh.empty or mesh.size == 1:
+        matrices = [array.reshape(-1, *stack.shape[-2:]) for array in (stack, way)]
+        return jax.vmap(one)(*matrices).reshape(stack.shape)
+    every = one
+    for _ in stack.shape[:-2]:
+        every = jax.vmap(every)
+    return every(stack, way)
 
 
 def orthogonalised(config: MuonHConfig, matrix: jax.Array) -> jax.Array:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from registry.core import canonical
+from registry.core.buffers import page_aligned
 from registry.core.canonical import Json
 from registry.core.digests import Algorithm, Digest
 from registry.core.pulling import KEPT_APART, Observed, RemoteFile
@@ -142,7 +143,7 @@ class Hashes:
 
     def read(self, descriptor: int) -> None:
         """Add all bytes of an open file."""
-        block = memoryview(bytearray(_BLOCK_BYTES))
+        block = page_aligned(_BLOCK_BYTES)
         while count := os.readv(descriptor, [block]):
             self.update(block[:count])
 

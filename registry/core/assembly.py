@@ -43,6 +43,7 @@ class Assembly:
 
     def __init__(self, spec: TensorSpec) -> None:
         self._spec = spec
+        self._size_bytes = spec.size_bytes
         self._open: dict[int, _Open] = {}
         self._done: dict[int, bytes] = {}
 
@@ -52,8 +53,11 @@ class Assembly:
         while len(view):
             index, into = divmod(start_byte, CHUNK_BYTES)
             piece = view[: CHUNK_BYTES - into]
-            self._open.setdefault(index, _Open()).add(into, piece)
-            self._close(index)
+            if len(piece) == self._length(index):
+                self._done[index] = chunk_hasher().update(piece).digest()
+            else:
+                self._open.setdefault(index, _Open()).add(into, piece)
+                self._close(index)
             start_byte, view = start_byte + len(piece), view[len(piece) :]
 
     def merge(self, other: Assembly) -> None:
@@ -75,5 +79,9 @@ class Assembly:
         return ChunkList(spec=self._spec, digests=tuple(digest for _, digest in sorted(self._done.items())))
 
     def _close(self, index: int) -> None:
-        if self._open[index].filled == min(CHUNK_BYTES, self._spec.size_bytes - index * CHUNK_BYTES):
+        if self._open[index].filled == self._length(index):
             self._done[index] = self._open.pop(index).hasher.digest()
+
+    def _length(self, index: int) -> int:
+        """Bytes of a chunk."""
+        return min(CHUNK_BYTES, self._size_bytes - index * CHUNK_BYTES)

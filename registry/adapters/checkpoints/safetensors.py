@@ -17,13 +17,13 @@ from typing import TypeAlias
 
 from registry.adapters.checkpoints.source import Container, DamagedTensors, Part, Pieces, Spans
 from registry.core.safetensors import LONGEST_HEADER, PREFIX_BYTES, Placement, header_bytes, parse_header
-from registry.core.tensors import TensorSpec
+from registry.core.tensors import CHUNK_BYTES, TensorSpec
 from registry.errors import MalformedRecord, Refused
 
 SUFFIX = ".safetensors"
 INDEX_SUFFIX = ".safetensors.index.json"
 LARGEST_INDEX = 100_000_000
-PIECE_BYTES = 2**18
+PIECE_BYTES = CHUNK_BYTES
 State: TypeAlias = tuple[int, int, int, int]
 
 
@@ -56,10 +56,10 @@ class SafetensorsSource:
         return self.spans.parts(spec)
 
     def pieces(self, part: Part) -> Pieces:
-        """A range in small pieces, read by position."""
+        """A range chunk by chunk, read by position."""
         shard, placement = self.places[part.spec.name]
         with _unchanged(shard) as descriptor:
-            for start_byte, piece in self.spans.cut(part):
+            for start_byte, piece in self.spans.cut(part, placement.start_byte + part.start_byte):
                 _fill(descriptor, piece, placement.start_byte + start_byte, shard.path)
                 yield start_byte, piece
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from registry.adapters.hashing.walking import Found, facts_of
+from registry.core.buffers import page_aligned
 from registry.core.digests import Algorithm, Digest
 from registry.errors import OutsideFailed
 
@@ -65,5 +66,5 @@ def _buffer() -> memoryview:
     """The thread's own block; threads come and go, so it goes with them."""
     buffer: memoryview | None = getattr(_buffers, "block", None)
     if buffer is None:
-        buffer = _buffers.block = memoryview(bytearray(BLOCK_BYTES))
+        buffer = _buffers.block = page_aligned(BLOCK_BYTES)
     return buffer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from support.shipyard import Shipyard
 
 ROOT = Path(__file__).resolve().parent.parent
+WHOLLY_SLOW = re.compile(r"^pytestmark = \[?pytest\.mark\.slow\b", re.MULTILINE)
 
 # The fixtures `hub`, `hub_process`, `liar`, `toy`, `sailed`, `at_sea`.
 pytest_plugins = ("support.hub", "support.liar", "support.fixtures")
@@ -39,6 +41,13 @@ sys.dont_write_bytecode = False
 # A deadline measures the machine, and the same examples on every run are what a reviewer can repeat.
 settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.load_profile("repeatable")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out what is slow as a whole before it is imported: JAX and Levanter cost each worker five seconds."""
+    if config.getoption("markexpr") != "not slow" or collection_path.suffix != ".py":
+        return None
+    return True if WHOLLY_SLOW.search(collection_path.read_text(encoding="utf-8")) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,8 @@ from train.caches import open_sequences
 from train.checkpoint import restore_state
 from train.data.golden import END, SPECIAL
 from train.evaluate import DomainLoss, compiled_evaluation, domain_loss, heldout
-from train.model import Family, family
+from train.family import Family
+from train.model import family
 from train.optimizer import optimizer
 from train.order import Keys, Order, Sequences, order
 from train.plan import Plan

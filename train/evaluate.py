@@ -25,7 +25,7 @@ from registry.core import decimals
 from registry.core.canonical import Json
 from registry.errors import Refused
 from train.caches import open_sequences
-from train.model import Family
+from train.family import Family
 
 PLACES = 9
 

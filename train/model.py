@@ -1,6 +1,6 @@
-"""The model family behind one small interface: build it, its loss with facts, its groups of parameters.
+"""The model families behind the pipeline's interface, ``train/family.py``, which is all that the rest of it sees.
 
-Everything else of the pipeline sees only :class:`Family`. There are two: the published ladder's (``train/grug``), and
+There are two: the published ladder's (``train/grug``), and
 Levanter's ``mixtral``, which transformers can load: a mixture of experts without capacity, so it never drops an
 assignment. Refuses a family that it does not know.
 """
@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import haliax as hax
 import jax
 import jax.numpy as jnp
-from haliax import Axis, NamedArray
+from haliax import NamedArray
 from haliax.nn import logsumexp
 from levanter.layers.attention import AttentionBackend, AttentionMask
 from levanter.layers.rotary import DefaultRotaryEmbeddingsConfig
@@ -25,39 +24,9 @@ from registry.core.canonical import Json
 from registry.core.family import Family as Constants
 from registry.core.ladder import Rung
 from registry.errors import Refused
-from train.grug.family import Facts, grug
+from train.family import Facts, Family
+from train.grug.family import grug
 from train.settings import text, whole
-
-
-class Family(Protocol):
-    """A kind of language model. Tokens are int32 of axes (batch, position); facts are scalars by metric."""
-
-    @property
-    def Vocab(self) -> Axis:  # noqa: N802
-        """The axis of token ids."""
-        ...
-
-    @property
-    def Pos(self) -> Axis:  # noqa: N802
-        """The axis of positions in a sequence."""
-        ...
-
-    @property
-    def notes(self) -> Mapping[str, str]:
-        """What a reader of the metrics should know, by the metrics' prefix."""
-        ...
-
-    def build(self, key: jax.Array) -> Any:
-        """A model with fresh parameters."""
-        ...
-
-    def loss(self, model: Any, tokens: NamedArray) -> tuple[jax.Array, Facts]:
-        """What is minimised, in nats per token, and the facts of the batch."""
-        ...
-
-    def token_losses(self, model: Any, tokens: NamedArray) -> tuple[NamedArray, NamedArray]:
-        """Cross-entropy of each next token in nats, without auxiliary losses, and its weight (0 or 1)."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,28 +39,11 @@ class Losses:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mixtral:
-    """Levanter's ``mixtral`` with a z-loss on the logits. ``end`` is the token after which attention starts anew."""
+class Mixtral(Family):
+    """Levanter's ``mixtral`` with a z-loss on the logits."""
 
     config: MixtralConfig
-    vocabulary: int
-    end: int
     losses: Losses
-
-    @property
-    def Vocab(self) -> Axis:  # noqa: N802
-        """The axis of token ids."""
-        return Axis("vocab", self.vocabulary)
-
-    @property
-    def Pos(self) -> Axis:  # noqa: N802
-        """The axis of positions in a sequence."""
-        return self.config.max_Pos
-
-    @property
-    def notes(self) -> dict[str, str]:
-        """Nothing that the metrics do not say by themselves."""
-        return {}
 
     def build(self, key: jax.Array) -> MixtralLMHeadModel:
         """A model with fresh parameters."""

@@ -21,9 +21,8 @@ from levanter.trainer_state import TrainerState
 from levanter.utils.jax_utils import leaf_key_paths
 
 from train.checkpoint import named_leaves
+from train.family import Facts, Family
 from train.fingerprint import fingerprint
-from train.grug.family import Facts
-from train.model import Family
 
 GROUPS = (
     ("convolutions", "taps"),

@@ -13,8 +13,9 @@ from registry.core.tensors import TensorSpec
 from registry.errors import Refused
 from train.exporting.grug import GrugExport
 from train.exporting.mixtral import MixtralExport
+from train.family import Family
 from train.grug.family import Grug
-from train.model import Family, Mixtral
+from train.model import Mixtral
 
 
 class FamilyExport(Protocol):

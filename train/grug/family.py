@@ -13,18 +13,17 @@ from typing import Final
 import haliax as hax
 import jax
 import jax.numpy as jnp
-from haliax import Axis, NamedArray
+from haliax import NamedArray
 
 from registry.core.canonical import Json
 from registry.core.family import Family as Constants
 from registry.core.ladder import Rung
 from registry.errors import Refused
+from train.family import Facts, Family
 from train.grug.config import GrugConfig
 from train.grug.mixture import Routing
 from train.grug.model import GrugLmConfig, GrugLMHeadModel
 from train.settings import text, texts, whole
-
-Facts = dict[str, jax.Array]
 
 BIAS_NOTE: Final = (
     "Not a parameter: after every step the bias is set to what balances that step's tokens, whatever it was before. "
@@ -34,27 +33,15 @@ BIAS_NOTE: Final = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Grug:
-    """A member of the family with its vocabulary. ``end`` is the token after which attention starts anew."""
+class Grug(Family):
+    """A member of the published ladder's family."""
 
     config: GrugConfig
-    vocabulary: int
-    end: int
     logit_z: float
 
     @property
-    def Vocab(self) -> Axis:  # noqa: N802
-        """The axis of token ids."""
-        return Axis("vocab", self.vocabulary)
-
-    @property
-    def Pos(self) -> Axis:  # noqa: N802
-        """The axis of positions in a sequence."""
-        return self.config.max_Pos
-
-    @property
     def notes(self) -> dict[str, str]:
-        """What a reader of the metrics should know, by the metrics' prefix."""
+        """What the norm of the biases is."""
         return {"router_bias_norm": BIAS_NOTE}
 
     def build(self, key: jax.Array) -> GrugLMHeadModel:

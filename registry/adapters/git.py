@@ -69,6 +69,12 @@ class GitRepository:
         names = self._git("diff", *options, "HEAD", "--", folder).split(b"\0")[:-1]
         return tuple(sorted(name.decode("utf-8", "replace") for name in names))
 
+    def uncommitted(self, folder: str) -> Sequence[str]:
+        """Files under ``folder`` that git does not ignore and that HEAD does not hold: new ones, staged or not."""
+        options = ("--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=all")
+        entries = self._git("status", *options, "--", folder).split(b"\0")[:-1]
+        return tuple(sorted(one[3:].decode("utf-8", "replace") for one in entries if one[:1] in b"?A"))
+
     def _named(self, name: str) -> str:
         return self._git("rev-parse", "--quiet", "--verify", name, allow_failure=True).decode().strip()
 

@@ -30,10 +30,11 @@ def command(full: bool, as_json: bool) -> None:
     Inputs and outputs are not hashed here; 'reckon verify' does that. Ends with status 1 unless all stages are sound.
     """
     surveyor = wiring.surveyor(wiring.root())
-    states, ledger = surveyor.survey(), surveyor.ledger
+    states, ledger, fresh = surveyor.survey(), surveyor.ledger, surveyor.uncommitted()
     sound = bool(states) and all(state.sound for state in states if state.declared) and not ledger.damages
-    facts = {"sound": sound, "stages": [_facts(state) for state in states], "damages": ledger.damages}
-    emit(facts, *_views(states, ledger, full), as_json=as_json)
+    stages = [_facts(state) for state in states]
+    facts = {"sound": sound, "stages": stages, "damages": ledger.damages, "uncommitted": fresh}
+    emit(facts, *_views(states, ledger, full), *_unsaved(fresh), *_advice(states, ledger), as_json=as_json)
     conclude(holds=sound)
 
 
@@ -62,7 +63,6 @@ def _views(states: Sequence[StageState], ledger: Ledger, full: bool) -> Iterator
         yield from (f"{state.stage}: {note}" for note in _notes(state, full))
     for damage in ledger.damages:
         yield Mark(f"The {damage.kind} record {damage.name} is damaged: {damage.reason}", Tone.BAD)
-    yield from _advice(states, ledger)
 
 
 def _row(state: StageState, full: bool) -> Sequence[Cell]:
@@ -124,6 +124,12 @@ def _change(part: Part, key: str, recorded: str | None, found: str | None) -> st
     if part in (Part.SETTINGS, Part.DETERMINISM, Part.COMMAND):
         return f"{key} {recorded or 'absent'} → {found or 'absent'}"
     return f"{key} added" if recorded is None else f"{key} removed" if found is None else key
+
+
+def _unsaved(fresh: Sequence[str]) -> Iterator[View]:
+    if fresh:
+        words = f"{count(len(fresh), 'record is', 'records are')} not committed: "
+        yield Mark(words + "git add manifests dvc.lock && git commit", Tone.DOUBT)
 
 
 def _advice(states: Sequence[StageState], ledger: Ledger) -> Iterator[View]:

@@ -100,6 +100,10 @@ class Repository(Protocol):
         """Files under ``folder`` that the last commit holds and that are now missing or have other bytes, sorted."""
         ...
 
+    def uncommitted(self, folder: str) -> Sequence[str]:
+        """Files under ``folder`` that the last commit does not hold and git does not ignore, sorted."""
+        ...
+
 
 class Bytes(Protocol):
     """Files and folders of the working tree, observed."""

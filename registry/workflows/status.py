@@ -69,6 +69,13 @@ class Surveyor:
         believing = replace(self.workshop, disk=_AsRecorded(self.workshop.disk, self.ledger, self.tables))
         return tuple(self._state(stage, believing if stage in declared else None) for stage in [*declared, *bygone])
 
+    def uncommitted(self) -> tuple[str, ...]:
+        """Records and tables that the last commit does not hold, or none where git does not answer."""
+        try:
+            return tuple(self.workshop.repository.uncommitted("manifests"))
+        except ReckonError:
+            return ()
+
     def _state(self, stage: str, workshop: Workshop | None) -> StageState:
         head = self.ledger.head(stage)
         product = self.ledger.product_of(stage)

@@ -204,6 +204,22 @@ def test_committed_files_that_changed_are_named(tree: Path) -> None:
     assert list(GitRepository(tree).altered("train")) == []
 
 
+def test_files_that_no_commit_holds_are_named(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    write(tree, "manifests/staged.json", b"{}")
+    git(tree, "add", "manifests/staged.json")
+    write(tree, "manifests/new/ä b.json", b"{}")
+    write(tree, "manifests/recipes/r.json", b"altered, not new")
+    write(tree, "elsewhere.json", b"{}")
+    git(tree, "config", "status.showUntrackedFiles", "no")
+    assert list(GitRepository(tree).uncommitted("manifests")) == ["manifests/new/ä b.json", "manifests/staged.json"]
+    commit(tree)
+    assert list(GitRepository(tree).uncommitted("manifests")) == []
+    unborn = tmp_path_factory.mktemp("unborn")
+    git(unborn, "init", "-q")
+    write(unborn, "manifests/r.json", b"{}")
+    assert list(GitRepository(unborn).uncommitted("manifests")) == ["manifests/r.json"]
+
+
 def test_an_archive_below_the_root_of_its_repository(tree: Path) -> None:
     write(tree, "train/a.py", b"changed")
     write(tree, "archive/manifests/x.json", b"{}")

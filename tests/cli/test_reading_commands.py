@@ -68,6 +68,12 @@ class TestStatus:
         assert ended.stdout.count("never run") == 7
         assert "Next: dvc repro chart" in ended.stdout
 
+    def test_records_that_no_commit_holds_are_counted(self, at_sea: Toy, reckon: Callable) -> None:
+        assert told(reckon("status", "--json"))["uncommitted"] == []
+        at_sea.write("manifests/incidents/new.json", "{}")
+        assert "1 record is not committed: git add manifests dvc.lock && git commit" in reckon("status").stdout
+        assert told(reckon("status", "--json"))["uncommitted"] == ["manifests/incidents/new.json"]
+
     def test_damage_is_told(self, at_sea: Toy, reckon: Callable) -> None:
         digest, _ = at_sea.ledger.head("leg/1")
         at_sea.flip(f"manifests/executions/{digest.hex}.json", 12)

@@ -71,6 +71,7 @@ class FakeRepository:
     disk: FakeDisk
     at: Revision = CLEAN
     changed: list[str] = field(default_factory=list)
+    fresh: list[str] = field(default_factory=list)
 
     def revision(self) -> Revision:
         return self.at
@@ -83,6 +84,9 @@ class FakeRepository:
 
     def altered(self, folder: str) -> Sequence[str]:
         return sorted(self.changed)
+
+    def uncommitted(self, folder: str) -> Sequence[str]:
+        return sorted(self.fresh)
 
 
 @dataclass

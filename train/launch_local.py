@@ -2,7 +2,9 @@
 
 Run as ``python -m train.launch_local PLAN --output FOLDER``. The window's first half is trained by all processes, the
 second half by ``resume_processes``; then one process trains the whole window from the same begin, and the transcripts
-and roots are compared. ``graded.json`` says what holds, and no more. Ends with status 1 when nothing holds.
+and roots are compared. ``graded.json`` says what holds, and no more. Started again with the same plan and folder, it
+keeps what is done and goes on from the last state; ``starts`` tells how often each part was started. Ends with status 1
+when nothing holds, 3 when a process failed.
 """
 
 from __future__ import annotations
@@ -25,9 +27,9 @@ from registry.core.launchgrade import Grade, grade
 from registry.errors import OutsideFailed, ReckonError
 from train.launch_mesh import AXES
 from train.launch_spec import Spec, read_spec
+from train.launch_worker import reached
 
 _POLL_SECONDS: Final = 0.1
-_LIMIT_SECONDS: Final = 3600.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,28 +71,34 @@ def launch(spec: Spec, plan: Path, output: Path) -> dict[str, Any]:
         parts.append(Part(processes=others, until=spec.last_step, begin=begin, output=output / "resumed"))
     alone = Part(processes=1, until=spec.last_step, begin=None, output=output / "alone")
     for part in (*parts, alone):
-        shutil.rmtree(part.output, ignore_errors=True)
         _run(spec, plan, part)
     lines = [line for part in parts for line in _lines(part)]
     graded = grade(lines, _lines(alone), (_root(parts[-1]), _root(alone)))
-    told = _told(spec, others if halves else spec.processes, middle, graded)
+    starts = {part.output.name: _starts(part) for part in (*parts, alone)}
+    told = {**_told(spec, others if halves else spec.processes, middle, graded), "starts": starts}
     (output / "graded.json").write_text(json.dumps(told, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     (output / "transcript.jsonl").write_bytes(b"".join(transcript.line(line) for line in lines))
     return told
 
 
 def _run(spec: Spec, plan: Path, part: Part) -> None:
-    """All processes of a part, until every one ended well. Raises ``OutsideFailed`` when one did not."""
-    part.output.mkdir(parents=True)
+    """All processes of a part, until every one ended well; none where they did. Raises ``OutsideFailed`` when one did
+    not. What lies there of another plan is removed."""
     own = part.output / "plan.json"
-    own.write_text(json.dumps(_facts(spec, json.loads(plan.read_bytes()), part.processes)), encoding="utf-8")
+    facts = json.dumps(_facts(spec, json.loads(plan.read_bytes()), part.processes))
+    if not own.is_file() or own.read_text(encoding="utf-8") != facts:
+        shutil.rmtree(part.output, ignore_errors=True)
+        part.output.mkdir(parents=True)
+        own.write_text(facts, encoding="utf-8")
+    if reached(part.output) == part.until:
+        return
     address = f"127.0.0.1:{_free_port()}"
     words = f"launch: steps to {part.until} in {part.processes} process{'es' if part.processes > 1 else ''}"
     sys.stderr.write(f"{words} …\n")
-    began = time.monotonic()
-    started = [_process(own, part, address, number) for number in range(part.processes)]
+    began, start = time.monotonic(), _starts(part) + 1
+    started = [_process(own, part, address, (number, start)) for number in range(part.processes)]
     try:
-        _wait(started, part, began)
+        _wait(started, part, start)
     finally:
         for process in started:
             if process.poll() is None:
@@ -99,19 +107,28 @@ def _run(spec: Spec, plan: Path, part: Part) -> None:
     sys.stderr.write(f"{words}: {time.monotonic() - began:.1f} s\n")
 
 
-def _process(plan: Path, part: Part, address: str, number: int) -> subprocess.Popen[bytes]:
+def _starts(part: Part) -> int:
+    """How often the part was started: every start has logs of its own."""
+    return len(list(part.output.glob("process-0.start-*.log")))
+
+
+def _log(part: Part, number: int, start: int) -> Path:
+    return part.output / f"process-{number}.start-{start}.log"
+
+
+def _process(plan: Path, part: Part, address: str, which: tuple[int, int]) -> subprocess.Popen[bytes]:
     begin = [] if part.begin is None else ["--begin", str(part.begin)]
     where = [
         "--coordinator",
         address,
         "--process",
-        str(number),
+        str(which[0]),
         "--output",
         str(part.output),
         "--until",
         str(part.until),
     ]
-    with (part.output / f"process-{number}.log").open("wb") as log:
+    with _log(part, *which).open("xb") as log:
         return subprocess.Popen(
             [sys.executable, "-m", "train.launch_worker", str(plan), *where, *begin],
             stdout=log,
@@ -120,17 +137,19 @@ def _process(plan: Path, part: Part, address: str, number: int) -> subprocess.Po
         )
 
 
-def _wait(started: Sequence[subprocess.Popen[bytes]], part: Part, began: float) -> None:
-    """One process that fails ends all: the others would wait for it."""
-    while any(process.poll() is None for process in started):
-        failed = [number for number, process in enumerate(started) if process.poll() not in (None, 0)]
-        if failed or time.monotonic() - began > _LIMIT_SECONDS:
-            break
+def _wait(started: Sequence[subprocess.Popen[bytes]], part: Part, start: int) -> None:
+    """One process that fails ends all: the others would wait for it. One that stands still is the watchdog's to end."""
+    while not (failed := _failed(started)) and any(process.poll() is None for process in started):
         time.sleep(_POLL_SECONDS)
-    bad = [number for number, process in enumerate(started) if process.poll() != 0]
-    if bad:
-        said = (part.output / f"process-{bad[0]}.log").read_text(encoding="utf-8", errors="replace")
-        raise OutsideFailed(f"Process {bad[0]} of {part.processes} failed: {said.strip()[-800:]}")
+    if failed:
+        number, status = failed[0]
+        said = _log(part, number, start).read_text(encoding="utf-8", errors="replace").strip()[-800:]
+        raise OutsideFailed(f"Process {number} of {part.processes} ended with {status}: {said or 'it said nothing'}")
+
+
+def _failed(started: Sequence[subprocess.Popen[bytes]]) -> list[tuple[int, int]]:
+    """Number and status of the processes that ended badly."""
+    return [(number, status) for number, process in enumerate(started) if (status := process.poll())]
 
 
 def _facts(spec: Spec, facts: dict[str, Any], processes: int) -> dict[str, Any]:

@@ -1,9 +1,10 @@
 """What has to hold on a node before a launch starts there, each check with what it found.
 
-Run as ``python -m train.launch_preflight PLAN`` in the run's folder. Prints one line a check; ends with status 1 when
-one does not hold. Looks at commit and lock, installed wheels against the lock and against their own RECORD, device kind
-and driver, clock, disk, inputs, and rehearses restoring: the parent's tensors are read and hashed, and a file is
-written and read back where the run will write. Needs no JAX.
+Run as ``python -m train.launch_preflight PLAN`` in the run's folder. A plan that lacks an input is refused (2) before
+anything is looked at, with what is lacking and how it would be given. Else prints one line a check; ends with status 1
+when one does not hold. Looks at commit and lock, installed wheels against the lock and against their own RECORD,
+device kind and driver, clock, disk, inputs, and rehearses restoring: the parent's tensors are read and hashed, and a
+file is written and read back where the run will write. Needs no JAX.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Final
 from packaging.markers import Marker
 
 from registry.core.digests import sha256
-from registry.errors import ReckonError
+from registry.errors import ReckonError, Refused
 from train import paths, tensorfile
 from train.launch_spec import Spec, read_spec
 
@@ -49,6 +50,7 @@ def main(arguments: list[str]) -> None:
     """Check the node for the plan that the only argument names."""
     try:
         spec = read_spec(Path(arguments[0] if arguments else "plan.json"))
+        require_inputs(spec)
     except ReckonError as error:
         sys.stderr.write(f"{error}\n")
         raise SystemExit(error.exit_code) from error
@@ -56,6 +58,18 @@ def main(arguments: list[str]) -> None:
     for one in found:
         sys.stdout.write(f"{'ok' if one.holds else 'NO'}  {one.name}: {one.told}\n")
     raise SystemExit(0 if all(one.holds for one in found) else 1)
+
+
+def require_inputs(spec: Spec) -> None:
+    """Raises ``Refused`` when the plan names inputs that nobody gave the archive in which it was made."""
+    lacking = spec.facts["lacking"]
+    if not lacking:
+        return
+    told = [
+        f"{one['what']} {one['name']} ({one['digest'] or 'no digest is told'}; {one['why']}). {one['give']}"
+        for one in lacking
+    ]
+    raise Refused(f"{spec.stage} cannot start: it lacks {' It lacks '.join(told)}", remedy="Nothing was started.")
 
 
 def checks(spec: Spec) -> Iterator[Check]:

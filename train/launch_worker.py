@@ -2,7 +2,9 @@
 
 Run as ``python -m train.launch_worker PLAN --coordinator HOST:PORT --process I --output FOLDER`` in the run's folder.
 The first process writes the transcript and checkpoints of gathered arrays (``gathered/``, by one); every process writes
-its own shards of the same state (``sharded/``, by all). Refuses parents that no transcript tells the step of.
+its own shards of the same state (``sharded/``, by all). Started again, it goes on from the last gathered state, and
+does nothing where all steps are done. What JAX reports of devices and of other processes is an outside failure (3), so
+that a watchdog starts it again. Refuses parents that no transcript tells the step of.
 """
 
 from __future__ import annotations
@@ -11,13 +13,15 @@ import argparse
 import dataclasses
 import json
 import os
+import shutil
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from registry.core import transcript
-from registry.errors import DoesNotHold, ReckonError, Refused
+from registry.errors import DoesNotHold, OutsideFailed, ReckonError, Refused
 from train.determinism import Determinism
 from train.launch_spec import Spec, read_spec
 
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
 
 # Flags of XLA beside those of the settings, for a cluster's devices.
 FLAGS: Final = "RECKON_XLA_FLAGS"
+RESULT: Final = "result.json"
 
 
 def main(arguments: list[str]) -> None:
@@ -44,11 +49,18 @@ def main(arguments: list[str]) -> None:
         spec = read_spec(read.plan)
         until = read.until or spec.last_step
         begin = read.begin or spec.parent
-        _join(spec, read.coordinator, read.process)
-        train(spec, begin, until, read.output)
+        if reached(read.output) != until:
+            _join(spec, read.coordinator, read.process)
+            train(spec, begin, until, read.output)
     except ReckonError as error:
         sys.stderr.write(f"process {read.process}: {error}\n")
         raise SystemExit(error.exit_code) from error
+
+
+def reached(output: Path) -> int | None:
+    """The last step whose state and transcript lie whole under ``output``; None when there is none."""
+    path = output / RESULT
+    return int(json.loads(path.read_bytes())["step"]) if path.is_file() else None
 
 
 def _join(spec: Spec, coordinator: str | None, process: int) -> None:
@@ -61,13 +73,26 @@ def _join(spec: Spec, coordinator: str | None, process: int) -> None:
     if spec.processes > 1:
         if coordinator is None:
             raise Refused("Several processes need a coordinator.", remedy="Give --coordinator HOST:PORT.")
-        jax.distributed.initialize(coordinator, num_processes=spec.processes, process_id=process)
+        with _outside():
+            jax.distributed.initialize(coordinator, num_processes=spec.processes, process_id=process)
+
+
+@contextmanager
+def _outside() -> Iterator[None]:
+    """Raises ``OutsideFailed`` for what JAX says of a device, a network or another process."""
+    import jax
+
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as error:
+        raise OutsideFailed(f"A device or another process failed: {str(error)[:800]}") from error
 
 
 def train(spec: Spec, begin: Path | None, until: int, output: Path) -> None:
     """Train from ``begin`` (None: fresh) to the step ``until`` and keep what came of it under ``output``.
 
-    Goes on from the last gathered state under ``output`` where there is one.
+    Goes on from the last gathered state under ``output`` where there is one. Raises ``OutsideFailed`` when the
+    processes do not all see the same one there.
     """
     import jax
 
@@ -78,7 +103,9 @@ def train(spec: Spec, begin: Path | None, until: int, output: Path) -> None:
     first, every = jax.process_index() == 0, int(spec.facts["window"]["keep_every_steps"])
     output.mkdir(parents=True, exist_ok=True)
     begin, lines = _latest(output, begin)
-    with engine.mesh():
+    if first:
+        _drop_unfinished(output, lines[-1].step if lines else 0)
+    with engine.mesh(), _outside():
         state = engine.fresh() if begin is None else placed(engine, begin)
         for line, after in _steps(engine, state, until, begin, lines):
             lines.append(line)
@@ -102,16 +129,30 @@ def _latest(output: Path, begin: Path | None) -> tuple[Path | None, list[transcr
     return begin, []
 
 
+def _drop_unfinished(output: Path, step: int) -> None:
+    """Remove shards of steps whose gathered state was never finished: all processes write them anew."""
+    for folder in (output / "sharded").glob("step-*"):
+        if int(folder.name.removeprefix("step-")) > step:
+            shutil.rmtree(folder)
+
+
 def _steps(
     engine: Engine, state: TrainerState, until: int, begin: Path | None, before: list[transcript.Line]
 ) -> Iterator[tuple[transcript.Line, TrainerState]]:
     """Each step's line of the transcript and the state after it."""
     import jax
+    import numpy as np
+    from jax.experimental import multihost_utils
 
     from train import fingerprint
     from train.launch_states import batches, bits, gathered
 
     step = int(gathered(state.step))
+    told = multihost_utils.process_allgather(np.asarray([len(before)]))
+    if len(set(told.ravel().tolist())) > 1:
+        raise OutsideFailed(
+            "The processes do not see the same transcript.", remedy="Give all of them one folder for the output."
+        )
     order = before[-1].order if before else _order_before(engine, begin, step)
     for number, (tokens, ids, host) in enumerate(batches(engine, step, until), start=step + 1):
         state, stepped = engine.step(state, tokens)
@@ -151,7 +192,9 @@ def _keep(state: Any, output: Path, step: int, spec: Spec) -> None:
     folder.parent.mkdir(exist_ok=True)
     save_state(state, folder)
     told = {"step": step, "root": str(checkpoint_root(folder)), "processes": spec.processes, "mesh": dict(spec.mesh)}
-    (output / "result.json").write_text(json.dumps(told, sort_keys=True) + "\n", encoding="utf-8")
+    aside = (output / RESULT).with_suffix(".partial")
+    aside.write_text(json.dumps(told, sort_keys=True) + "\n", encoding="utf-8")
+    aside.replace(output / RESULT)
 
 
 def _write(path: Path, lines: list[transcript.Line]) -> None:

@@ -81,10 +81,17 @@ def _views(launch: Launch, output: Path | None, over: list[str]) -> list[Any]:
         "program": launch.program or "not lowered",
         "devices": f"{cluster.devices} ({launch.platform}) in {cluster.processes} processes: {mesh}",
         "begins from": parent,
-        "data": ", ".join(str(one["name"]) for one in launch.inputs) or "none of it is on record here",
+        "data": ", ".join(str(one["name"]) for one in launch.inputs) or "none is here",
         "checkpoint": f"{amount(told.checkpoint_bytes)} in {told.checkpoint_objects} objects, {told.kept} stay",
         "at most": f"{amount(told.total_bytes)}, {told.total_objects} objects",
         "bundle": "not written; give -o" if output is None else str(output),
     }
+    if told.device_bytes is not None:
+        values["on each device"] = f"{amount(told.device_bytes)} of parameters and optimizer"
+    if launch.told:
+        values["told by others"] = "; ".join(launch.told)
     marks = [Mark(text, Tone.BAD) for text in over]
-    return [Fields(values=values), *marks]
+    lacks = [
+        Mark(f"Lacking, so that it cannot start: {one['name']} ({one['why']}).", Tone.DOUBT) for one in launch.lacking
+    ]
+    return [Fields(values=values), *lacks, *marks]

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from registry.cli import wiring
+from registry.cli import adopting, wiring
 from registry.cli.render import talk
 
 if TYPE_CHECKING:
@@ -108,6 +108,7 @@ def planner(archive: Path, *, lower: bool) -> Planner:
     return Planner(
         workshop=wiring.workshop(archive),
         ledger=wiring.ledger(archive),
+        shelf=adopting.shelf(archive),
         params=wiring.pipeline(archive).params(),
         revision=wiring.repository(archive).revision(),
         origin=Revisions(archive).origin(),

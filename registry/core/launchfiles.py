@@ -9,21 +9,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from shlex import quote
-from typing import Final
 
 from registry.core.launch import NODE_DEVICES, RACK_NODES, RACK_SLOTS, Launch, Target
 from registry.core.launchjob import manifest
-
-COORDINATOR_PORT: Final = 29500
-_HEAD: Final = "#!/usr/bin/env bash\n"
-_STRICT: Final = "set -euo pipefail\n"
+from registry.core.launchreadme import readme
+from registry.core.launchshell import COORDINATOR_PORT, HEAD, STRICT, begin, opening, watched, worker
 
 
 def files(launch: Launch) -> dict[str, str]:
     """All files of a bundle by name. Shell scripts end in ``.sh`` or ``.sbatch``."""
     common = {
         "plan.json": json.dumps(launch.to_json(), indent=1, sort_keys=True) + "\n",
-        "README.md": _readme(launch),
+        "README.md": readme(launch),
         "pull.sh": _pull(launch),
         "env.sh": _environment(launch),
         "ranks.tsv": _ranks(launch),
@@ -39,12 +36,8 @@ def files(launch: Launch) -> dict[str, str]:
     return {**common, **own[launch.target]}
 
 
-def _begin(text: str) -> str:
-    return f'{_HEAD}# {text}\n{_STRICT}here="$(cd "$(dirname "${{BASH_SOURCE[0]}}")" && pwd)"\n'
-
-
 def _pull(launch: Launch) -> str:
-    lines = [_begin("Bring code, environment, data and parent here. Run it in the folder that the run is to live in.")]
+    lines = [begin("Bring code, environment, data and parent here. Run it in the folder that the run is to live in.")]
     if launch.origin is not None:
         lines.append(f"test -d .git || git clone --no-checkout {quote(launch.origin)} .\n")
     lines.append(f"git checkout --detach {quote(launch.commit)}\n")
@@ -53,7 +46,13 @@ def _pull(launch: Launch) -> str:
     for one in (*launch.inputs, *([launch.parent] if launch.parent else [])):
         told = quote(f"{one['name']} is {one['digest']}")
         lines += [f"echo {told}\n", f"{one['pull']}\n", f"{one['verify']}\n"]
-    return "".join(lines) + 'echo "all is here: now run preflight.sh in $here"\n'
+    if launch.lacking:
+        told = "; ".join(f"{one['what']} {one['name']}" for one in launch.lacking)
+        return (
+            "".join(lines)
+            + f"echo {quote(f'Not here, and nothing starts without: {told}. See README.md.')} >&2\nexit 2\n"
+        )
+    return "".join(lines) + 'echo "all is here: now run $here/preflight.sh in this folder"\n'
 
 
 def _environment(launch: Launch) -> str:
@@ -83,44 +82,31 @@ ENV PATH=/run/reckon/.venv/bin:$PATH
 
 
 def _preflight() -> str:
-    return _begin("Nothing starts unless this says that all holds. Run it in the run's folder, on every node.") + (
+    return begin("Nothing starts unless this says that all holds. Run it in the run's folder, on every node.") + (
         '# shellcheck source=/dev/null\nsource "$here/env.sh"\n'
         'exec python -m train.launch_preflight "$here/plan.json"\n'
     )
 
 
 def _close(launch: Launch) -> str:
-    head = (
-        f"{_HEAD}# Close the run: write down what every attempt came to. The argument is how the run ended.\n{_STRICT}"
-    )
+    head = f"{HEAD}# Close the run: write down what every attempt came to. The argument is how the run ended.\n{STRICT}"
     if launch.recorded:
         return head + f'exec reckon record {quote(launch.stage)} --status "${{1:?how the run ended}}"\n'
     words = f"{launch.stage} ran in a setup that is not its recipe's: out/ has the result, which is no witness."
     return head + f'echo {quote(words)}\nexit "${{1:?how the run ended}}"\n'
 
 
-def _opening(launch: Launch) -> str:
-    return f"reckon record {quote(launch.stage)} --begin\n" if launch.recorded else ""
-
-
-def _worker(coordinator: str, process: str) -> str:
-    return (
-        f'python -m train.launch_worker "$here/plan.json" --coordinator {coordinator} --process {process} '
-        '--output "$here/out"'
-    )
-
-
 def _sbatch(launch: Launch) -> str:
     nodes = launch.cluster.processes
     segment = f"#SBATCH --segment={min(RACK_NODES, nodes)}\n" if nodes > 1 else ""
-    worker = _worker('"$RECKON_COORDINATOR"', '"$SLURM_PROCID"')
-    run = f"""bash -c 'here="$0"; exec {worker}' "$here\""""
+    work = worker('"$RECKON_COORDINATOR"', '"$SLURM_PROCID"', '"$here/out"')
+    run = f"""bash -c 'here="$0"; exec {work}' "$here\""""
     progress = '"$here/out/transcript.jsonl"'
     if launch.recorded:
         run, progress = launch.own_command, quote(launch.own_progress)
     gpus = f"#SBATCH --gpus-per-node={NODE_DEVICES}\n" if launch.platform == "cuda" else ""
     return f"""\
-{_HEAD}#SBATCH --job-name={launch.slug}
+{HEAD}#SBATCH --job-name={launch.slug}
 #SBATCH --nodes={nodes}
 #SBATCH --ntasks-per-node=1
 {gpus}{segment}#SBATCH --exclusive
@@ -131,74 +117,25 @@ def _sbatch(launch: Launch) -> str:
 # Racks have {RACK_SLOTS} nodes, {RACK_NODES} are used: --segment keeps each group in one rack.
 # Submit it in the run's folder:
 #   RECKON_BUNDLE=/path/of/this/folder sbatch launch.sbatch
-{_STRICT}here="${{RECKON_BUNDLE:?name the folder of the bundle}}"
+{STRICT}here="${{RECKON_BUNDLE:?name the folder of the bundle}}"
 # shellcheck source=/dev/null
 source "$here/env.sh"
 head_node="$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"
 export RECKON_COORDINATOR="$head_node:{COORDINATOR_PORT}"
 srun --kill-on-bad-exit=1 "$here/preflight.sh"
-{_opening(launch)}status=0
-# shellcheck disable=SC2016  # the worker's shell reads its own rank
-python -m train.launch_watch --progress {progress} "$here/plan.json" -- \\
-  srun --kill-on-bad-exit=1 {run} &
-watch=$!
-trap 'kill -TERM "$watch"' TERM
-wait "$watch" || status=$?
-while kill -0 "$watch" 2>/dev/null; do wait "$watch" || status=$?; done
-exec "$here/close.sh" "$status"
+{opening(launch)}{watched(f"srun --kill-on-bad-exit=1 {run}", progress)}exec "$here/close.sh" "$status"
 """
 
 
 def _local(launch: Launch) -> str:
     work = 'python -m train.launch_local "$here/plan.json" --output "$here/out"'
+    progress = '"$here/out/*/transcript.jsonl"'
     if launch.recorded:
-        work = launch.own_command
+        work, progress = launch.own_command, quote(launch.own_progress)
     return (
-        _begin("Run it here: preflight, processes, resume, reference, grade. Call it in the run's folder.")
+        begin("Run it here: preflight, processes, resume, reference, grade. Call it in the run's folder.")
         + '"$here/preflight.sh"\n# shellcheck source=/dev/null\nsource "$here/env.sh"\n'
-        + f"{_opening(launch)}status=0\n"
-        + f"{work} || status=$?\n"
+        + opening(launch)
+        + watched(work, progress)
         + 'exec "$here/close.sh" "$status"\n'
     )
-
-
-def _lacking(launch: Launch) -> str:
-    if launch.inputs:
-        return ""
-    return (
-        "\nNo data of this run is on record here: give the run its token caches before it is started, or it refuses.\n"
-    )
-
-
-def _readme(launch: Launch) -> str:
-    start = {
-        Target.SLURM: "sbatch launch.sbatch",
-        Target.KUBERNETES: "kubectl apply -f job.json",
-        Target.LOCAL: "./run.sh",
-    }[launch.target]
-    again = {
-        Target.SLURM: "The watchdog ends a run that stands still, and starts it again while it makes progress.",
-        Target.KUBERNETES: "No watchdog runs: the job starts a failed pod again, not one that stands still.",
-        Target.LOCAL: "No watchdog runs: what fails or stands still is yours to start again.",
-    }[launch.target]
-    told, window = launch.forecast, launch.window
-    mesh = " × ".join(f"{axis} {size}" for axis, size in launch.cluster.mesh.items())
-    over = told.exceeded(launch.quotas)
-    return f"""\
-# Launch of {launch.name}
-
-Steps {window.first} to {window.last} of `{launch.stage}` at commit `{launch.commit}`,
-on {launch.cluster.devices} devices in {launch.cluster.processes} processes ({mesh}).
-`plan.json` has every fact; the other files are made from it.
-
-1. `pull.sh`, in the folder that the run is to live in: code, environment by lock, data and parent by digest.
-2. `preflight.sh`, on every node: commit, lock, wheels, device kind, driver, clock, disk, and a rehearsal of restoring.
-3. `{start}`. {again}
-4. `close.sh STATUS` ends it; the scripts call it themselves.
-
-A checkpoint takes {told.checkpoint_bytes} bytes in {told.checkpoint_objects} objects \
-({"from its tensors" if told.exact else "estimated from the parameters"}); {told.kept} stay. In all at most \
-{told.total_bytes} bytes and {told.total_objects} objects. \
-{" ".join(over) if over else "No stated quota is broken."}
-Retention: {launch.retention}
-{_lacking(launch)}"""

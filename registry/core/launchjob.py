@@ -1,7 +1,9 @@
 """A launch as Kubernetes objects: a headless service, the bundle's files, and an indexed job with a pod for each node.
 
 The first pod is the coordinator; its name is known beforehand through the service. Pods of a group of sixteen share a
-rack, by the label that GPU feature discovery gives an NVLink domain. Plain values in the form of the API.
+rack, by the label that GPU feature discovery gives an NVLink domain. In each pod the watchdog runs the work: it ends
+what stands still and goes on from the last checkpoint, with all others, for all see one transcript. What it gives up
+the job starts again in a new pod, once the old one is gone. Plain values in the form of the API.
 """
 
 from __future__ import annotations
@@ -11,12 +13,13 @@ from shlex import quote
 from typing import Final
 
 from registry.core.canonical import Json
-from registry.core.launch import NODE_DEVICES, RACK_NODES, Launch
+from registry.core.launch import NODE_DEVICES, RACK_NODES, WATCHDOG, Launch
+from registry.core.launchshell import COORDINATOR_PORT, opening, watched, worker
 
-PORT: Final = 29500
 RACK_LABEL: Final = "nvidia.com/gpu.clique"
 _BUNDLE: Final = "/run/bundle"
 _RUN: Final = "/run/reckon"
+_INDEX: Final = '"$JOB_COMPLETION_INDEX"'
 # A pod that is evicted or loses its node costs no retry; a refusal (2) or a claim that fails (1) ends the job.
 _POLICY: Final[Json] = {
     "rules": [
@@ -45,7 +48,7 @@ def _service(launch: Launch) -> dict[str, Json]:
             "clusterIP": "None",
             "publishNotReadyAddresses": True,
             "selector": {"reckon/launch": launch.slug},
-            "ports": [{"name": "coordinator", "port": PORT}],
+            "ports": [{"name": "coordinator", "port": COORDINATOR_PORT}],
         },
     }
 
@@ -64,8 +67,9 @@ def _job(launch: Launch) -> dict[str, Json]:
             "completionMode": "Indexed",
             "completions": processes,
             "parallelism": processes,
-            "backoffLimit": 20 * processes,
+            "backoffLimit": WATCHDOG["restarts"] * processes,
             "podFailurePolicy": _POLICY,
+            "podReplacementPolicy": "Failed",
             "template": {"metadata": {"labels": {"reckon/launch": launch.slug}}, "spec": _pod(launch)},
         },
     }
@@ -80,7 +84,7 @@ def _pod(launch: Launch) -> dict[str, Json]:
     pod: dict[str, Json] = {
         "subdomain": launch.slug,
         "restartPolicy": "Never",
-        "terminationGracePeriodSeconds": 600,
+        "terminationGracePeriodSeconds": 2 * WATCHDOG["grace_seconds"],
         "containers": [_container(launch)],
         "volumes": volumes,
     }
@@ -114,7 +118,7 @@ def _container(launch: Launch) -> dict[str, Json]:
         "workingDir": _RUN,
         "command": ["bash", "-euo", "pipefail", "-c", _script(launch)],
         "env": [{"name": name, "value": value} for name, value in sorted(launch.environment.items())],
-        "ports": [{"name": "coordinator", "containerPort": PORT}],
+        "ports": [{"name": "coordinator", "containerPort": COORDINATOR_PORT}],
         "volumeMounts": mounts,
     }
     if launch.platform == "cuda":
@@ -123,17 +127,20 @@ def _container(launch: Launch) -> dict[str, Json]:
 
 
 def _script(launch: Launch) -> str:
-    begin = f'if [ "$JOB_COMPLETION_INDEX" = 0 ]; then reckon record {quote(launch.stage)} --begin; fi\n'
-    close = f'if [ "$JOB_COMPLETION_INDEX" = 0 ]; then bash {_BUNDLE}/close.sh "$status"; fi\n'
-    work = (
-        f"python -m train.launch_worker {_BUNDLE}/plan.json --coordinator {launch.slug}-0.{launch.slug}:{PORT} "
-        f'--process "$JOB_COMPLETION_INDEX" --output {_RUN}/out'
-    )
+    """What a pod runs. Bash is its first process: it hands a signal on, or none would reach the work."""
+    output = f"{_RUN}/out"
+    work = worker(f"{launch.slug}-0.{launch.slug}:{COORDINATOR_PORT}", _INDEX, output)
+    progress = f"{output}/transcript.jsonl"
     if launch.recorded:
-        work = launch.own_command
+        work, progress = launch.own_command, quote(launch.own_progress)
     return (
-        f"bash {_BUNDLE}/preflight.sh\n"
-        f"{begin if launch.recorded else ''}status=0\n"
-        f"{work} || status=$?\n"
-        f'{close}exit "$status"\n'
+        f'here={_BUNDLE}\nbash "$here/preflight.sh"\n{_first(opening(launch))}'
+        + watched(work, progress)
+        + _first('bash "$here/close.sh" "$status"\n')
+        + 'exit "$status"\n'
     )
+
+
+def _first(command: str) -> str:
+    """A command for the first pod alone."""
+    return f"if [ {_INDEX} = 0 ]; then {command.strip()}; fi\n" if command else ""

@@ -1,8 +1,9 @@
 """Planning a launch: from a name to everything that a bundle has to say.
 
 Data and parent are named by digest: as recorded where there is a record, else as they lie here. A published rung has
-no data here; its bundle says so, and can be planned and lowered, not run here. Refuses uncommitted code, windows that
-begin where no checkpoint is on record, and a local launch of what has no data.
+no data here; its bundle names what it lacks, and can be planned and lowered, not run. What is asked is looked at first,
+then this checkout. Refuses uncommitted code, windows that begin where no checkpoint is on record, and a local launch of
+what has no data.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from dataclasses import dataclass, field
 from shlex import quote
 from typing import Final
 
+from registry.core import launchtold
+from registry.core.adopted.shelf import Shelf
 from registry.core.canonical import Json
 from registry.core.digests import Digest
 from registry.core.family import Family
 from registry.core.ladder import Rung, Shape, derive
 from registry.core.launch import (
+    NODE_DEVICES,
     OBJECTS_PER_NODE,
     STATE_BYTES_PER_PARAMETER,
     Cluster,
@@ -67,6 +71,7 @@ class Planner:
 
     workshop: Workshop
     ledger: Ledger
+    shelf: Shelf
     params: Mapping[str, object]
     revision: Revision
     origin: str | None
@@ -74,17 +79,18 @@ class Planner:
 
     def plan(self, request: Request) -> Launch:
         """The launch that is asked for. Raises ``Refused`` for one that cannot be."""
-        if self.revision.dirty:
-            raise Refused("There are changes that no commit holds.", remedy="Commit them: a bundle names a commit.")
         published = request.name in SHAPES
         if published and request.target is Target.LOCAL:
             raise Refused(f"{request.name} has no data here, so it cannot run here.", remedy="Plan it for a cluster.")
         stage = f"published/{request.name}" if published else self._stage(request.name)
         rung, every = self._rung(stage)
-        cluster = self._cluster(request, published)
+        platform = self._platform(request.target, published)
+        cluster = self._cluster(request, published, platform)
         window = self._window(stage, rung, every, request.window)
-        platform = "cpu" if request.target is Target.LOCAL or not published else "cuda"
+        if self.revision.dirty:
+            raise Refused("There are changes that no commit holds.", remedy="Commit them: a bundle names a commit.")
         lowered = self._lowered(request.name if published else stage, platform, cluster)
+        foreign = launchtold.published(self.shelf, rung.hidden) if published else None
         return Launch(
             name=request.name,
             stage=stage,
@@ -97,7 +103,9 @@ class Planner:
             window=window,
             environment=environment(platform),
             inputs=() if published else tuple(self._inputs(stage)),
-            parent=self._parent(stage, window),
+            parent=None if published else self._parent(stage, window),
+            lacking=tuple(launchtold.lacking(self.shelf, foreign, window.first)) if published else (),
+            told=tuple(launchtold.checkpoints(foreign)),
             retention=_retention(published, window),
             forecast=_forecast(rung, cluster, window, lowered),
             quotas=request.quotas,
@@ -132,11 +140,19 @@ class Planner:
             raise Refused(f"params.yaml has no section {name}.", remedy="Compare it with its committed version.")
         return found
 
-    def _cluster(self, request: Request, published: bool) -> Cluster:
+    def _platform(self, target: Target, published: bool) -> str:
+        """Of the published runs, CUDA; else as the settings have it, but for a local launch, which is of CPUs."""
+        if target is Target.LOCAL:
+            return "cpu"
+        return "cuda" if published else str(self._section("determinism").get("platform", "cpu"))
+
+    def _cluster(self, request: Request, published: bool, platform: str) -> Cluster:
         if request.target is Target.LOCAL:
             return local_cluster(request.processes)
         if published:
             return rack_cluster(request.devices or RACKS[request.name] * 64)
+        if platform != "cpu":
+            return rack_cluster(request.devices or NODE_DEVICES)
         return local_cluster(request.devices or request.processes)
 
     def _window(self, stage: str, rung: Rung, every: int, asked: tuple[int, int] | None) -> Window:
@@ -194,7 +210,7 @@ def _pulled(name: str, path: str, digest: Digest, *, recorded: bool) -> dict[str
 
 
 def _forecast(rung: Rung, cluster: Cluster, window: Window, lowered: Lowered | None) -> Forecast:
-    told = None if lowered is None else lowered.facts.get("state_bytes")
+    told, device = (None if lowered is None else lowered.facts.get(f"state_bytes{end}") for end in ("", "_per_device"))
     exact = isinstance(told, int)
     return Forecast(
         checkpoint_bytes=told if isinstance(told, int) else rung.total_parameters * STATE_BYTES_PER_PARAMETER,
@@ -202,6 +218,7 @@ def _forecast(rung: Rung, cluster: Cluster, window: Window, lowered: Lowered | N
         checkpoint_objects=_FILES_OF_A_CHECKPOINT if cluster.processes == 1 else OBJECTS_PER_NODE * cluster.processes,
         steps=window.last - window.first,
         exact=exact,
+        device_bytes=device if isinstance(device, int) else None,
     )
 
 

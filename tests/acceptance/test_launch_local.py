@@ -1,12 +1,14 @@
-"""A launch from a bundle in a fresh folder: two processes, resumed by one, graded against one alone."""
+"""A launch from a bundle in a fresh folder: two processes, one killed; resumed by one, graded against one alone."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("dvc.yaml", "requirements.lock", "pyproject.toml", ".gitignore"):
         shutil.copy(ROOT / name, root / name)
     settings = {**yaml.safe_load((ROOT / "params.yaml").read_text()), **{name: pocket.PARAMS[name] for name in OWN}}
+    settings["training"] = {**settings["training"], "keep_every_steps": 1}
     os.chdir(root)
     try:
         pocket.lay_data(root, settings)
@@ -52,23 +55,44 @@ def _reckon(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=root, env=_environment(root), capture_output=True, text=True, check=False)
 
 
-def test_two_processes_resumed_by_one_are_graded_honestly(archive: Path) -> None:
+def _kill_worker(bundle: Path, process: int) -> None:
+    """End a worker of the bundle's launch without a word, as a lost machine would."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        mine = b"train.launch_worker" in words and any(str(bundle).encode() in word for word in words)
+        if mine and words[words.index(b"--process") + 1] == str(process).encode():
+            os.kill(int(folder.name), signal.SIGKILL)
+
+
+def _until(path: Path, running: subprocess.Popen[str]) -> None:
+    while not path.exists():
+        assert running.poll() is None, "it ended before"
+        time.sleep(0.02)
+
+
+def test_two_processes_of_which_one_dies_and_resumed_by_one_are_graded_honestly(archive: Path) -> None:
     bundle = archive.parent / "bundle"
     how = ["--target", "local", "--processes", "2", "--resume-with", "1", "--window", "0:6", "--no-lower"]
     done = _reckon(archive, "plan", "d16", *how, "-o", str(bundle))
     assert done.returncode == 0, done.stderr
-    done = subprocess.run(
-        ["bash", str(bundle / "run.sh")],
-        cwd=archive,
-        env=_environment(archive),
-        capture_output=True,
-        text=True,
-        timeout=500,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("\nok  ") + done.stdout.startswith("ok  ") == 9
+    command, kept = ["bash", str(bundle / "run.sh")], bundle / "out/first/gathered/step-1"
+    with subprocess.Popen(
+        command, cwd=archive, env=_environment(archive), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        _until(kept, running)
+        written = (kept / "state.safetensors").stat().st_mtime_ns
+        _kill_worker(bundle, 1)
+        said, told = running.communicate(timeout=500)
+    assert running.returncode == 0, said + told
+    assert said.count("\nok  ") + said.startswith("ok  ") == 9
+    assert "Process 1 of 2 ended with -9" in told
+    assert "watchdog: ended with 3 after progress; starting again (1)" in told
+    assert (kept / "state.safetensors").stat().st_mtime_ns == written, "no step before the checkpoint was run again"
     graded = json.loads((bundle / "out/graded.json").read_text())
+    assert graded["starts"] == {"first": 2, "resumed": 1, "alone": 1}
     assert graded["order_equal"], "the data is the same to the bit on any number of processes"
     assert (graded["processes"], graded["resumed_with"], graded["resumed_at"], graded["steps"]) == (2, 1, 3, 6)
     assert graded["tier"] == ("T1" if graded["first_difference"] is None and graded["root_equal"] else "T3")

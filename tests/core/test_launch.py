@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from registry.core import launchfiles
 from registry.core.launch import (
+    WATCHDOG,
     Cluster,
     Forecast,
     Launch,
@@ -56,6 +58,8 @@ def launch(target: Target, **changed: Any) -> Launch:
             "pull": "reckon pull dvc:hero/1",
             "verify": "reckon verify hero/1@step-450",
         },
+        lacking=(),
+        told=(),
         retention="every 225 steps",
         forecast=Forecast(checkpoint_bytes=10**6, kept=2, checkpoint_objects=2, steps=396, exact=True),
         quotas=Quotas(),
@@ -148,8 +152,14 @@ def test_the_job_is_what_kubernetes_reads() -> None:
     read = _read(job, "V1Job")
     spec, pod = read.spec, read.spec.template.spec
     assert (spec.completion_mode, spec.completions, spec.parallelism) == ("Indexed", 176, 176)
-    assert spec.pod_failure_policy.rules[1].on_exit_codes.values == [1, 2]
+    disrupted, final = spec.pod_failure_policy.rules
+    assert (disrupted.action, disrupted.on_pod_conditions[0].type) == ("Ignore", "DisruptionTarget")
+    assert (final.action, final.on_exit_codes.operator, final.on_exit_codes.values) == ("FailJob", "In", [1, 2])
+    assert final.on_exit_codes.container_name == pod.containers[0].name
     assert pod.restart_policy == "Never", "a pod failure policy needs it"
+    assert spec.pod_replacement_policy == "Failed", "two pods would write one folder"
+    assert spec.backoff_limit == WATCHDOG["restarts"] * 176
+    assert pod.termination_grace_period_seconds > WATCHDOG["grace_seconds"], "or nothing is closed"
     assert pod.subdomain == read.metadata.name == _read(service, "V1Service").metadata.name
     assert _read(service, "V1Service").spec.cluster_ip == "None"
     assert pod.containers[0].resources.limits == {"nvidia.com/gpu": "4"}
@@ -179,15 +189,70 @@ def test_names_from_records_are_no_shell_and_no_scheduler_options(tmp_path: Path
     assert launch(Target.KUBERNETES, stage="rung/d48_").slug == "reckon-rung-d48"
 
 
-def test_only_slurm_says_that_a_watchdog_starts_it() -> None:
-    told = {target: launchfiles.files(launch(target)) for target in Target}
-    says = {target: "The watchdog" in made["README.md"] for target, made in told.items()}
-    assert says == {target: "train.launch_watch" in work(made) for target, made in told.items()}
+@pytest.mark.parametrize("recorded", [True, False])
+@pytest.mark.parametrize("target", list(Target))
+def test_every_target_runs_its_work_under_the_watchdog_with_one_policy(target: Target, recorded: bool) -> None:
+    made = launchfiles.files(launch(target, recorded=recorded))
+    script, plan = work(made), json.loads(made["plan.json"])
+    before, _, after = script.partition("python -m train.launch_watch --progress ")
+    assert not [name for name in ("train.rung", "train.segment", "launch_worker", "launch_local") if name in before]
+    progress, _, command = after.partition(' "$here/plan.json" -- ')
+    assert "transcript.jsonl" in progress
+    own = {Target.LOCAL: "train.launch_local"}.get(target, "train.launch_worker")
+    assert ("train.segment" if recorded else own) in command.partition("&\n")[0]
+    assert plan["watchdog"] == dict(WATCHDOG)
+    assert f"{WATCHDOG['stall_seconds']} s between" in made["README.md"].replace("\n", " ")
 
 
-def test_a_bundle_without_data_says_so() -> None:
-    assert "No data of this run" in launchfiles.files(launch(Target.SLURM, inputs=()))["README.md"]
-    assert "No data of this run" not in launchfiles.files(launch(Target.SLURM))["README.md"]
+@pytest.mark.parametrize("target", [Target.KUBERNETES, Target.LOCAL])
+def test_a_script_hands_the_signal_on_and_closes_with_the_last_status(target: Target, tmp_path: Path) -> None:
+    """The script's own shell, with stand-ins for what it calls: bash does not hand a signal on by itself."""
+    text = work(launchfiles.files(launch(target, recorded=False)))
+    _, _, text = text.partition("status=0\n")
+    on_signal = "trap 'echo told >> log; sleep 0.1; exit 7' TERM"
+    stand_in = f"python() {{ {on_signal}; touch ready; while true; do sleep 0.02; done; }}"
+    script = f"set -euo pipefail\nhere={tmp_path}\nJOB_COMPLETION_INDEX=0\n{stand_in}\nstatus=0\n{text}"
+    (tmp_path / "close.sh").write_text('#!/bin/bash\necho "closed $1" >> log\nexit "$1"\n')
+    (tmp_path / "close.sh").chmod(0o755)
+    running = subprocess.Popen(["bash", "-c", script], cwd=tmp_path)
+    while not (tmp_path / "ready").exists():
+        time.sleep(0.02)
+    running.terminate()
+    assert running.wait(20) == 7
+    assert (tmp_path / "log").read_text() == "told\nclosed 7\n"
+
+
+LACKING = (
+    {
+        "what": "data",
+        "name": "marin/data/mix",
+        "digest": None,
+        "why": "withheld: may not be redistributed",
+        "give": "Whoever holds it makes it a stage.",
+        "told": ["store store_1 (log)"],
+    },
+)
+
+
+@pytest.mark.parametrize("target", [Target.SLURM, Target.KUBERNETES])
+def test_a_bundle_that_lacks_an_input_says_so_and_refuses_to_start(target: Target, tmp_path: Path) -> None:
+    made = launchfiles.files(launch(target, lacking=LACKING, inputs=(), parent=None, recorded=False))
+    said = made["README.md"].partition("Steps ")[0]
+    for part in (
+        "cannot start as it is",
+        "data `marin/data/mix`: no digest is told",
+        "withheld",
+        "store_1",
+        "a stage.",
+    ):
+        assert part in said
+    assert made["pull.sh"].endswith(">&2\nexit 2\n")
+    (tmp_path / "plan.json").write_text(made["plan.json"])
+    command = [sys.executable, "-m", "train.launch_preflight", str(tmp_path / "plan.json")]
+    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, ""), "before anything is looked at"
+    assert "lacks data marin/data/mix (no digest is told; withheld: may not be" in done.stderr
+    assert "cannot start" not in launchfiles.files(launch(target))["README.md"]
 
 
 def test_grades_say_what_holds_and_no_more() -> None:

@@ -6,13 +6,16 @@ import json
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from train.launch_watch import STALLED, Policy, watch
 
-QUICK = Policy(stall_seconds=0.4, restarts=3, grace_seconds=0.2, look_seconds=0.02)
+QUICK = Policy(start_seconds=0.4, stall_seconds=0.4, grace_seconds=0.2, restarts=3, look_seconds=0.02)
+
+TOLD = {"start_seconds": 30, "stall_seconds": 30, "grace_seconds": 30, "restarts": 3}
 
 
 def script(progress: Path, body: str) -> list[str]:
@@ -62,7 +65,7 @@ def test_a_command_that_stands_still_is_ended_with_its_children(tmp_path: Path) 
 
 def test_it_is_run_as_the_scripts_run_it(tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
-    plan.write_text(json.dumps({"watchdog": {"stall_seconds": 5, "restarts": 1}}))
+    plan.write_text(json.dumps({"watchdog": {**TOLD, "restarts": 1}}))
     command = [sys.executable, "-m", "train.launch_watch", "--progress", str(tmp_path / "p"), str(plan), "--"]
     done = subprocess.run([*command, "bash", "-c", "exit 7"], cwd=Path(__file__).parents[2], check=False)
     assert done.returncode == 7
@@ -70,7 +73,7 @@ def test_it_is_run_as_the_scripts_run_it(tmp_path: Path) -> None:
 
 def test_what_was_told_to_stop_is_not_started_again(tmp_path: Path) -> None:
     plan, progress = tmp_path / "plan.json", tmp_path / "p"
-    plan.write_text(json.dumps({"watchdog": {"stall_seconds": 30, "restarts": 3}}))
+    plan.write_text(json.dumps({"watchdog": TOLD}))
     command = [sys.executable, "-m", "train.launch_watch", "--progress", str(progress), str(plan), "--"]
     body = "trap 'echo saved >> $progress; exit 143' TERM; echo x >> $progress; while true; do sleep 0.05; done"
     watchdog = subprocess.Popen([*command, *script(progress, body)], cwd=Path(__file__).parents[2])
@@ -79,3 +82,34 @@ def test_what_was_told_to_stop_is_not_started_again(tmp_path: Path) -> None:
     watchdog.terminate()
     assert watchdog.wait(20) == 143
     assert progress.read_text() == "x\nsaved\n"
+
+
+def test_a_start_may_take_longer_than_a_step(tmp_path: Path) -> None:
+    progress, patient = tmp_path / "p", replace(QUICK, start_seconds=5, restarts=0)
+    assert watch(script(progress, "sleep 0.7; echo x >> $progress; sleep 0.1"), progress, patient) == 0
+    began = time.monotonic()
+    assert watch(script(progress, "echo x >> $progress; sleep 20"), progress, patient) == STALLED
+    assert time.monotonic() - began < 4
+
+
+def test_what_a_command_leaves_behind_is_gone_before_the_next_start(tmp_path: Path) -> None:
+    progress, left = tmp_path / "p", tmp_path / "left"
+    body = f"""
+    if test -f {left}; then
+      state="$(cut -d' ' -f3 "/proc/$(cat {left})/stat" 2>/dev/null || echo Z)"
+      test "$state" = Z || exit 2; exit 0  # a zombie waits for its parent to look
+    fi
+    sleep 60 & echo $! > {left}; kill -STOP $!; echo x >> $progress; exit 9"""
+    assert watch(script(progress, body), progress, QUICK) == 0
+
+
+def test_a_command_that_does_not_stop_when_told_is_killed(tmp_path: Path) -> None:
+    plan, progress = tmp_path / "plan.json", tmp_path / "p"
+    plan.write_text(json.dumps({"watchdog": {**TOLD, "grace_seconds": 0.2}}))
+    command = [sys.executable, "-m", "train.launch_watch", "--progress", str(progress), str(plan), "--"]
+    body = "trap '' TERM; echo x >> $progress; while true; do sleep 0.05; done"
+    watchdog = subprocess.Popen([*command, *script(progress, body)], cwd=Path(__file__).parents[2])
+    while not progress.is_file():
+        time.sleep(0.02)
+    watchdog.terminate()
+    assert watchdog.wait(20) == 137

@@ -154,6 +154,7 @@ def _tell_restart(start: Start, attempt: Attempt, reached: int) -> None:
     if start.resume is None:
         return
     words = (
-        f"Attempt {start.resume.attempt} ended after step {reached}; this one goes on from step {start.resume.step}."
+        f"The attempt before this one ended after step {reached}; this one goes on from step {start.resume.step}, "
+        f"kept by {start.resume.attempt}."
     )
     attempt.tell(Incident(incident="restart", first_step=start.resume.step, last_step=reached, text=words))

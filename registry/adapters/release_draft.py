@@ -11,11 +11,14 @@ import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from blake3 import blake3
+
+from registry.core import twins
 from registry.core.digests import Algorithm, Digest, FileEntry
 from registry.core.names import checked_path
 from registry.core.secrecy import secrets_in
@@ -26,17 +29,45 @@ _PIECE: Final = 4 * 2**20
 _SEARCHED: Final = 256 * 2**20
 
 
+class _Hashed:
+    """Both digests of the same bytes."""
+
+    def __init__(self) -> None:
+        self._sha256, self._blake3 = hashlib.sha256(), blake3()
+        self.size_bytes = 0
+
+    def add(self, piece: bytes) -> None:
+        """Take the next bytes."""
+        self._sha256.update(piece)
+        self._blake3.update(piece)
+        self.size_bytes += len(piece)
+
+    @property
+    def sha256(self) -> Digest:
+        return Digest(Algorithm.SHA256, self._sha256.hexdigest())
+
+    @property
+    def blake3(self) -> Digest:
+        return Digest(Algorithm.BLAKE3, self._blake3.hexdigest())
+
+
 class Draft:
     """A release that is being built in ``folder``."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._entries: dict[str, FileEntry] = {}
+        self._blakes: dict[str, Digest] = {}
 
     @property
     def entries(self) -> Sequence[FileEntry]:
         """All files so far, as they were written, sorted by path."""
         return [self._entries[name] for name in sorted(self._entries)]
+
+    @property
+    def blakes(self) -> Mapping[str, Digest]:
+        """BLAKE3 of the large files so far, by path; taken of the same bytes as the SHA-256."""
+        return dict(self._blakes)
 
     def take(self, source: Path, name: str) -> None:
         """Copy a file. Raises ``Refused`` when the release has one of that name."""
@@ -49,10 +80,11 @@ class Draft:
 
     def adopt(self, name: str) -> None:
         """Count a file that something else wrote into the folder."""
-        hashed = hashlib.sha256()
+        hashed = _Hashed()
         with self.at(name).open("rb") as file:
-            size = sum(_fed(hashed, piece) for piece in iter(lambda: file.read(_PIECE), b""))
-        self._keep(name, size, hashed.hexdigest())
+            for piece in iter(lambda: file.read(_PIECE), b""):
+                hashed.add(piece)
+        self._keep(name, hashed)
 
     def at(self, name: str) -> Path:
         """Where a file lies or would lie; its folder is made."""
@@ -70,17 +102,19 @@ class Draft:
         target = self.at(name)
         if target.exists():
             raise Refused(f"Two parts of the release would write {name}.", remedy="Rename the file in the export.")
-        hashed, size = hashlib.sha256(), 0
+        hashed = _Hashed()
         with target.open("xb") as file:
             for piece in pieces:
-                size += _fed(hashed, piece)
+                hashed.add(piece)
                 file.write(piece)
             file.flush()
             os.fsync(file.fileno())
-        self._keep(name, size, hashed.hexdigest())
+        self._keep(name, hashed)
 
-    def _keep(self, name: str, size: int, hexed: str) -> None:
-        self._entries[name] = FileEntry(path=name, size_bytes=size, digest=Digest(Algorithm.SHA256, hexed))
+    def _keep(self, name: str, hashed: _Hashed) -> None:
+        self._entries[name] = FileEntry(path=name, size_bytes=hashed.size_bytes, digest=hashed.sha256)
+        if hashed.size_bytes >= twins.LEAST_BYTES:
+            self._blakes[name] = hashed.blake3
 
 
 @contextmanager
@@ -106,11 +140,6 @@ def draft(target: Path) -> Iterator[Draft]:
         ) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _fed(hashed: hashlib._Hash, piece: bytes) -> int:
-    hashed.update(piece)
-    return len(piece)
 
 
 def _pieces(path: Path) -> Iterator[bytes]:

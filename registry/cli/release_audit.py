@@ -71,7 +71,7 @@ def audit(folder: Path, explain: str | None, how: Mapping[str, Any]) -> None:
 
 def verify(folder: Path, how: Mapping[str, Any]) -> None:
     """Check a release folder by itself: signatures, files, the export, and what is made from records."""
-    with releasing.inspected(folder, how["trust_file"]) as (looked, auditor):
+    with releasing.inspected(folder, how["trust_file"], quickly=True) as (looked, auditor):
         signed = looked.trusted.signed
         if signed is not None:
             releasing.warn(signed.statement.digest)

@@ -62,6 +62,7 @@ def verify(release: str, **how: Any) -> None:
     """Check a release in DIR, or one that was built here: signatures, files, the export, what was made from records.
 
     A model card that says something else than the records is a finding. For the lineage too: reckon audit DIR.
+    Large files are taken by BLAKE3 where it was signed beside their SHA-256; the audit takes SHA-256 of all.
     """
     folder = release_audit.folder_of(release)
     if folder is None:

@@ -27,10 +27,11 @@ if TYPE_CHECKING:
     from registry.core.export import Export
     from registry.core.findings import Finding
     from registry.core.release import Releases, ReleaseStatement
+    from registry.core.twins import Twin
     from registry.ports import Bytes
     from registry.workflows.audit import AtHand, Auditor
     from registry.workflows.release import Builder, Draft
-    from registry.workflows.trusted import Trusted
+    from registry.workflows.trusted import TrustChecker, Trusted
 
 RELEASES: Final = "artifacts/releases"
 TEMPLATE: Final = "card.md"
@@ -99,6 +100,10 @@ class _Draft:
     @property
     def entries(self) -> Sequence[FileEntry]:
         return self.folder.entries
+
+    @property
+    def blakes(self) -> Mapping[str, Digest]:
+        return self.folder.blakes
 
     def take(self, source: str, name: str) -> None:
         self.folder.take(self.archive / source, name)
@@ -201,16 +206,24 @@ def key(place: str, passphrase_file: Path | None) -> Key:
 
 
 @contextmanager
-def inspected(folder: Path, trust_file: Path | None) -> Iterator[tuple[Inspected, Auditor | None]]:
-    """A release folder looked at, and the auditor of its bundle; None where there is none that can be trusted."""
+def inspected(
+    folder: Path, trust_file: Path | None, *, quickly: bool = False
+) -> Iterator[tuple[Inspected, Auditor | None]]:
+    """A release folder looked at, and the auditor of its bundle; None where there is none that can be trusted.
+
+    ``quickly`` takes BLAKE3 of large files where the signer gives both digests; else SHA-256 is taken of all.
+    """
     from registry.adapters.hashing import ReleaseFolder
     from registry.cli.render import progress
 
     found = ReleaseFolder(root=folder)
+    checker = trusting.checker(trust_file)
+    twins = _twins(checker, found.read) if quickly else {}
     with progress("Hashing", found.size_bytes, in_bytes=True) as advance:
-        entries = replace(found, advance=advance).entries()
-    trusted = trusting.checker(trust_file).check(entries, found.read)
-    looked = Inspected(folder=folder, entries=entries, trusted=trusted)
+        entries = replace(found, advance=advance).entries(twins)
+    trusted = checker.check(entries, found.read)
+    by_twins = sum(entry.path in twins for entry in entries)
+    looked = Inspected(folder=folder, entries=entries, trusted=trusted, by_twins=by_twins)
     bundle = next((entry.digest for entry in entries if entry.path == BUNDLE), None)
     if trusted.signed is None or bundle is None or trusted.signed.files.get(BUNDLE) != bundle:
         yield looked, None
@@ -219,13 +232,28 @@ def inspected(folder: Path, trust_file: Path | None) -> Iterator[tuple[Inspected
         yield looked, replace(auditor, at_hand=looked.at_hand)
 
 
+def _twins(checker: TrustChecker, read: Callable[[str], bytes]) -> Mapping[str, Twin]:
+    """What the signer says of large files; nothing where nobody signed or the list will not do: SHA-256 is taken."""
+    from registry.core.twins import signed_twins
+
+    signed, _ = checker.seals(read)
+    try:
+        return {} if signed is None else signed_twins(read, signed.files)
+    except ReckonError:
+        return {}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inspected:
-    """A release folder whose files were hashed and whose signatures were checked."""
+    """A release folder whose files were hashed and whose signatures were checked.
+
+    ``by_twins`` is how many files may have been taken by their BLAKE3, for which there is the signer's word.
+    """
 
     folder: Path
     entries: Sequence[FileEntry]
     trusted: Trusted
+    by_twins: int = 0
 
     @property
     def at_hand(self) -> AtHand:
@@ -256,6 +284,7 @@ class Inspected:
             says=self.trusted.says,
             vouched=self.trusted.verdict.findings,
             hashed=len(self.entries),
+            by_twins=self.by_twins,
             exported=inspector.exported(self.entries),
             drifted=inspector.drifted(self.entries),
             unmapped=unmapped or (),

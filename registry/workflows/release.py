@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from registry.core import canonical, releasable
+from registry.core import canonical, releasable, twins
 from registry.core.audit.attestations import envelopes
 from registry.core.audit.evidence import Evidence
 from registry.core.audit.judging import Audit
@@ -63,6 +63,11 @@ class Draft(Protocol):
     @property
     def entries(self) -> Sequence[FileEntry]:
         """All files so far, as they were written, sorted by path."""
+        ...
+
+    @property
+    def blakes(self) -> Mapping[str, Digest]:
+        """BLAKE3 of the large files so far, by path."""
         ...
 
     def secrets(self) -> Iterator[str]:
@@ -298,6 +303,8 @@ class _Making:
         }
         for path, data in written.items():
             self.folder.write(path, data)
+        if self.folder.blakes:
+            self.folder.write(twins.FILE, twins.encode(self.folder.blakes))
         self.folder.write(CRATE, explainer.crate(self.folder.entries))
         self._require_no_secrets(stages)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from registry.core import canonical
+from registry.core import canonical, twins
 from registry.core.canonical import Json
 from registry.core.card import Template
 from registry.core.digests import Digest, FileEntry
@@ -33,7 +33,7 @@ from registry.core.resolving import root_of
 from registry.errors import DoesNotHold, ReckonError
 
 Read = Callable[[str], bytes]
-_OURS = (*PLACES, BUNDLE, CRATE, LOADING, TEMPLATE, *UNSTATED)
+_OURS = (*PLACES, BUNDLE, CRATE, LOADING, TEMPLATE, twins.FILE, *UNSTATED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -129,18 +129,13 @@ def test_a_file_that_changes_while_it_is_hashed_is_no_digest(tree, monkeypatch):
         TreeHasher().hashes(found)
 
 
-def test_a_file_that_grows_under_the_reader_is_no_digest(tree, monkeypatch):
-    feed = files._feed
-
-    def growing(descriptor, hashers, advance):
-        size_bytes = feed(descriptor, hashers, advance)
+def test_a_file_that_grows_under_the_reader_is_no_digest(tree):
+    def grow(_):
         with (tree / "a.txt").open("ab") as file:
             file.write(b"more")
-        return size_bytes
 
-    monkeypatch.setattr(files, "_feed", growing)
     with pytest.raises(OutsideFailed, match="changed while it was hashed"):
-        hash_tree(tree)
+        TreeHasher(advance=grow).entries(tree)
 
 
 def remembered(path):
@@ -150,8 +145,8 @@ def remembered(path):
 
 def reads(monkeypatch):
     seen = []
-    feed = files._feed
-    monkeypatch.setattr(files, "_feed", lambda *given: seen.append(1) or feed(*given))
+    feed = files.feed
+    monkeypatch.setattr(files, "feed", lambda *given: seen.append(1) or feed(*given))
     return seen
 
 

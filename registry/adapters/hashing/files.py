@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from registry.adapters.hashing.walking import Found, facts_of
 from registry.core.buffers import page_aligned
@@ -15,6 +16,14 @@ from registry.errors import OutsideFailed
 
 BLOCK_BYTES = 2**20
 _buffers = threading.local()
+
+
+class Hasher(Protocol):
+    """What takes bytes one piece after the other."""
+
+    def update(self, data: memoryview, /) -> object:
+        """Take the next bytes."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,12 +40,26 @@ def read_hash(found: Found, advance: Callable[[int], None], *, with_md5: bool) -
 
     Raises ``OutsideFailed`` when the file is not the one that was found, or changes while it is read.
     """
-    sha256 = hashlib.sha256()
-    hashers = [sha256, hashlib.md5(usedforsecurity=False)] if with_md5 else [sha256]
+    sha256, md5 = hashlib.sha256(), hashlib.md5(usedforsecurity=False)
+    feed(found, [sha256, md5] if with_md5 else [sha256], advance, _buffer())
+    return FileHash(
+        size_bytes=found.size_bytes,
+        digest=Digest(Algorithm.SHA256, sha256.hexdigest()),
+        md5=md5.hexdigest() if with_md5 else None,
+    )
+
+
+def feed(found: Found, hashers: Sequence[Hasher], advance: Callable[[int], None], buffer: memoryview) -> None:
+    """Give every byte of a file to ``hashers``, read through ``buffer``. Raises as :func:`read_hash`."""
     descriptor = os.open(found.location, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         before = facts_of(os.fstat(descriptor))
-        size_bytes = _feed(descriptor, hashers, advance)
+        size_bytes = 0
+        while size_bytes <= found.size_bytes and (count := os.readv(descriptor, [buffer])):
+            for hasher in hashers:
+                hasher.update(buffer[:count])
+            advance(count)
+            size_bytes += count
         after = facts_of(os.fstat(descriptor))
     finally:
         os.close(descriptor)
@@ -44,22 +67,6 @@ def read_hash(found: Found, advance: Callable[[int], None], *, with_md5: bool) -
         raise OutsideFailed(
             f"{found.location} changed while it was hashed.", remedy="Wait until nothing writes to it; then try again."
         )
-    return FileHash(
-        size_bytes=size_bytes,
-        digest=Digest(Algorithm.SHA256, sha256.hexdigest()),
-        md5=hashers[1].hexdigest() if with_md5 else None,
-    )
-
-
-def _feed(descriptor: int, hashers: list[hashlib._Hash], advance: Callable[[int], None]) -> int:
-    buffer = _buffer()
-    total = 0
-    while count := os.readv(descriptor, [buffer]):
-        for hasher in hashers:
-            hasher.update(buffer[:count])
-        advance(count)
-        total += count
-    return total
 
 
 def _buffer() -> memoryview:

@@ -23,9 +23,9 @@ class Shown:
     """What was found of a release.
 
     ``says`` is who answers for it, ``vouched`` what is wrong with signatures and files, ``hashed`` how many files were
-    hashed. ``exported``, ``drifted`` and ``unmapped`` are what is wrong with the export in it, with the files that are
-    made from records (None where they have another form), and with its tensors beside the checkpoint's; ``mapped`` says
-    that these were compared.
+    hashed, ``by_twins`` of them by the BLAKE3 that was signed with their SHA-256. ``exported``, ``drifted`` and
+    ``unmapped`` are what is wrong with the export in it, with the files that are made from records (None where they
+    have another form), and with its tensors beside the checkpoint's; ``mapped`` says that these were compared.
     """
 
     statement: ReleaseStatement
@@ -36,6 +36,7 @@ class Shown:
     drifted: tuple[Finding, ...] | None
     unmapped: tuple[Finding, ...]
     mapped: bool
+    by_twins: int = 0
 
     @property
     def holder(self) -> str:
@@ -47,8 +48,7 @@ def edges(shown: Shown) -> Iterator[Edge]:
     """The edges of a release, in the order of the walk."""
     terms = shown.statement.terms
     yield from seals(shown.holder, shown.says, shown.vouched, shown.hashed)
-    told = "weights, settings and tokenizer are the recorded export's, byte for byte"
-    yield Place(shown.holder, Kind.INPUT, terms.artifact).edge(State.VERIFIED, told, shown.exported)
+    yield Place(shown.holder, Kind.INPUT, terms.artifact).edge(*_export(shown.by_twins), shown.exported)
     told = "every tensor was made again from the checkpoint by the stated map"
     claimed = "the stated map makes the weights from it; the checkpoint is not at hand to do it again"
     place = Place(shown.holder, Kind.PARENT, str(terms.weights.checkpoint))
@@ -66,6 +66,14 @@ def seals(holder: str, says: str, wrong: Sequence[Finding], hashed: int) -> Iter
     yield Place(holder, Kind.SIGNATURE).edge(State.ATTESTED, says, by_signature)
     told = f"{hashed} files were hashed and are those that were signed"
     yield Place(holder, Kind.FILES).edge(State.VERIFIED, told, by_files)
+
+
+def _export(by_twins: int) -> tuple[State, str]:
+    """What the files' digests say of the export, whose record has SHA-256."""
+    told = "weights, settings and tokenizer are the recorded export's, byte for byte"
+    if not by_twins:
+        return State.VERIFIED, told
+    return State.ATTESTED, f"{told}, if the signer's two digests of a file agree; 'reckon audit' takes SHA-256 of all"
 
 
 def steps(edge: Edge, statement: ReleaseStatement) -> tuple[Step, ...]:

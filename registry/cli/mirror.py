@@ -14,6 +14,7 @@ from registry.cli.options import example, json_option
 from registry.cli.render import Fields, emit, progress
 from registry.cli.words import amount, count
 from registry.core.pulling import Reference
+from registry.errors import Refused
 
 if TYPE_CHECKING:
     from registry.workflows.pull import Mirrored
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
         "reckon mirror lab/pocket http://hub.cluster:8000 --offline --mirror /srv/mirror",
     )
 )
-@click.argument("repository", metavar="ORG/NAME")
+@click.argument("repository", metavar="[datasets/]ORG/NAME")
 @click.argument("target", metavar="DIR|URL")
 @click.option("--public", is_flag=True, help="Make a new repository at URL public.")
 @pulling.origin_options
@@ -40,7 +41,7 @@ def command(repository: str, target: str, *, public: bool, as_json: bool, **how:
     files under the same names. If it is not that of HF_ENDPOINT, it is written to with HF_TOKEN only, and the source is
     read with the stored login ('hf auth login'), or with none.
     """
-    reference = Reference.parse(repository if repository.startswith("hf://") else f"hf://{repository}")
+    reference = _reference(repository)
     if not target.startswith(("http://", "https://")):
         made = _mirrored(reference, Path(target), how)
         emit(_facts(reference, target, made), _fields(reference, target, made), as_json=as_json)
@@ -53,6 +54,22 @@ def command(repository: str, target: str, *, public: bool, as_json: bool, **how:
             written = _copied(reference, Path(scratch), (target, public))
     facts = {"repository": reference.repository, "target": target, "written": written}
     emit(facts, f"{target}: {count(written, 'branch or tag', 'branches and tags')} written.", as_json=as_json)
+
+
+def _reference(text: str) -> Reference:
+    """The repository that is named. Raises ``Refused`` for what names none, or one revision of it."""
+    plain = text.removeprefix("hf://")
+    if "@" in plain:
+        raise Refused(
+            f"A mirror holds every branch and tag, not {plain.partition('@')[2]!r} alone.",
+            remedy=f"Name the repository: {plain.partition('@')[0]}.",
+        )
+    try:
+        return Reference.parse(f"hf://{plain}")
+    except Refused as error:
+        raise Refused(
+            f"{text!r} names no repository of a hub.", remedy="Write it like lab/model, or datasets/lab/corpus."
+        ) from error
 
 
 def _mirrored(reference: Reference, folder: Path, how: Mapping[str, Any], token: str | None = None) -> Mirrored:

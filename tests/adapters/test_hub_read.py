@@ -8,6 +8,7 @@ import pytest
 from support.liar import Answer, Liar
 
 from registry.adapters.hub_read import HubReader
+from registry.adapters.hub_read.wire import Pace, Passing
 from registry.core import pulling
 from registry.core.digests import git_blob, sha256
 from registry.core.pulling import Listing, Reference, RemoteFile
@@ -101,7 +102,7 @@ def test_numbers_that_are_none_and_refs_of_another_form_fail_outside(liar):
         read(liar, (200, {"Content-Length": "²", "Connection": "close"}, DATA))
     with pytest.raises(OutsideFailed, match="5 times in a row"):
         read(liar, (503, {"Retry-After": "²"}, b""))
-    with pytest.raises(OutsideFailed, match="does not get on"):
+    with pytest.raises(Unreachable, match=r"http://a+\.invalid cannot be reached"):
         read(liar, (302, {"Location": f"http://{'a' * 64}.invalid/x"}, b""))
     rows = [{"name": [], "targetCommit": COMMIT}, {"name": "a", "targetCommit": "../x"}, {"name": "a"}, "a"]
     for row in rows:
@@ -132,9 +133,27 @@ def test_a_cut_body_is_gone_on_with_and_given_up_without_progress(liar):
 
 
 def test_a_hub_that_is_not_there(liar):
-    reader = HubReader.at("http://127.0.0.1:9")
-    with pytest.raises(Unreachable, match="no connection"):
+    reader = HubReader.at("http://user:word@127.0.0.1:9/hub")
+    with pytest.raises(Unreachable, match=r"^http://127\.0\.0\.1:9 cannot be reached: no connection") as caught:
         reader.resolve(REFERENCE)
+    assert (caught.value.exit_code, "HF_ENDPOINT" in caught.value.remedy) == (3, True)
+
+
+def test_a_store_that_is_not_there_is_named_itself(liar, impatient):
+    with pytest.raises(Unreachable, match=r"^http://127\.0\.0\.1:9 cannot be reached"):
+        read(liar, (302, {"Location": "http://127.0.0.1:9/store?signature=x"}, b""))
+
+
+def test_a_body_has_a_least_pace_while_it_is_waited_for():
+    pace = Pace(window_seconds=60, least_bytes=1000)
+    pace.timed(lambda: b"x" * 999)
+    pace.check()  # the window is not over
+    pace.waited_seconds += 60
+    with pytest.raises(Passing, match="less than 1000 bytes in 60 seconds"):
+        pace.check()
+    pace.timed(lambda: b"x")
+    pace.check()  # enough came
+    assert (pace.came_bytes, pace.waited_seconds) == (0, 0.0), "and the next window begins"
 
 
 def test_no_entry_and_no_such_thing(liar):

@@ -40,6 +40,20 @@ def test_wrong_words_are_refused_with_a_reason(reckon, arguments, words, monkeyp
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("repository", "words"),
+    [
+        ("nonsense", "'nonsense' names no repository of a hub. Write it like lab/model,"),
+        ("hf://lab/m/x", "'hf://lab/m/x' names no repository of a hub. Write it like lab/model,"),
+        ("hf://lab/m@v1.0.0", "every branch and tag, not 'v1.0.0' alone. Name the repository: lab/m."),
+    ],
+)
+def test_a_mirror_is_of_a_repository(reckon, repository, words, tmp_path):
+    ended = reckon("mirror", repository, str(tmp_path / "mirror"))
+    assert (ended.status, words in ended.stderr) == (2, True), ended.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_offline_without_a_copy_says_where_it_looked(reckon, tmp_path):
     (tmp_path / "mirror").mkdir()
     ended = reckon("pull", "hf://lab/m", "-o", str(tmp_path / "x"), "--offline", "--mirror", str(tmp_path / "mirror"))

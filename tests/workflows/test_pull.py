@@ -13,6 +13,7 @@ from support.signed import CHECKPOINT, SignedRelease, signed_release, tensors
 from registry.adapters.checkpoints import read_leaves
 from registry.adapters.hub_cache import CacheReader, MirrorFolder
 from registry.adapters.hub_read import HubReader
+from registry.adapters.hub_read.wire import Wire
 from registry.adapters.landing import LandingFolder
 from registry.cli import mirroring, pulling
 from registry.core import notices
@@ -86,6 +87,29 @@ def test_a_release_comes_whole_and_is_the_signed_folder(hub, made, pushed, tmp_p
     again = pull(hub, looked, tmp_path / "out")
     assert (again.landed, again.fetched_bytes) == ((), 0)
     assert set(again.kept) == set(pulled.landed)
+
+
+def test_a_peer_that_drips_for_ever_is_given_up_and_gone_on_with(hub, made, pushed, tmp_path, impatient):
+    looked, data = look(hub, pushed), (made.folder / SHARD).read_bytes()
+    wire = Wire(endpoint=hub.endpoint, window_seconds=0.3, least_bytes=4096)
+
+    def pull_slowly(folder: Path) -> Pulled:
+        with LandingFolder(folder) as landing:
+            wanted = [looked.wanted(file) for file in chosen(looked.listing, [SHARD])]
+            return Puller(origin=HubReader(wire=wire)).pull(looked, wanted, landing, whole=False)
+
+    hub.faults.set(act="drip", method="GET", pattern="/lfs/content/", after_bytes=100_000, seconds=0.02, times=2)
+    pull_slowly(tmp_path / "once")
+    assert (tmp_path / "once" / SHARD).read_bytes() == data, "it went on where the drops began"
+    assert sum(one["sent_bytes"] for one in hub.faults.seen("/lfs/content/")) < len(data) + 4096
+    drips = {"act": "drip", "method": "GET", "pattern": "/lfs/content/", "seconds": 0.02}
+    hub.faults.set({**drips, "after_bytes": 100_000}, {**drips, "times": 0})
+    with pytest.raises(OutsideFailed, match=r"less than 4096 bytes in 0\.3 seconds, 5 times in a row"):
+        pull_slowly(tmp_path / "out")
+    assert not (tmp_path / "out" / SHARD).exists()
+    hub.faults.clear()
+    assert pull_slowly(tmp_path / "out").resumed_bytes >= 100_000
+    assert (tmp_path / "out" / SHARD).read_bytes() == data
 
 
 def test_signatures_come_before_weights(hub, made, pushed, tmp_path):

@@ -85,15 +85,19 @@ class HubReader:
         raise MalformedRecord(f"{self.where} lists more files of {reference.repository} than a repository can have.")
 
     def read(self, listing: Listing, file: RemoteFile, start_byte: int, stop_byte: int) -> Iterator[bytes]:
-        """The bytes of a range, a block a request. A block that is cut goes on where it was cut."""
-        position, failures = start_byte, 0
+        """The bytes of a range, a block a request. A block that is cut goes on where it was cut.
+
+        Tries count anew once the peer brought as much as it must within a window.
+        """
+        position, failures, came_bytes = start_byte, 0, 0
         while position < stop_byte:
             try:
                 for piece in self._block(listing, file, position, stop_byte):
                     yield piece
-                    position, failures = position + len(piece), 0
+                    position, came_bytes = position + len(piece), came_bytes + len(piece)
+                    failures = 0 if came_bytes >= self.wire.least_bytes else failures
             except Passing as trouble:
-                failures += 1
+                failures, came_bytes = failures + 1, 0
                 self.wire.wait(trouble, failures)
 
     def _block(self, listing: Listing, file: RemoteFile, start_byte: int, last_byte: int) -> Iterator[bytes]:

@@ -1,8 +1,9 @@
 """One GET request to a hub: the token, redirects, patience, and errors as words.
 
 The client's own session is used, so its proxies and certificates count. Redirects are followed here, a few and never
-from HTTPS to HTTP, and the token goes to the hub's own scheme, host and port only. Refuses encoded bodies, answers that
-are longer than they may be, and an environment that says it is offline.
+from HTTPS to HTTP, and the token goes to the hub's own scheme, host and port only. A peer that sends next to nothing is
+given up as one that falls silent. Refuses encoded bodies, answers that are longer than they may be, and an environment
+that says it is offline.
 """
 
 from __future__ import annotations
@@ -26,8 +27,14 @@ PIECE_BYTES: Final = 2**20
 MOST_REDIRECTS: Final = 5
 MOST_TRIES: Final = 5
 LONGEST_WAIT_SECONDS: Final = 30.0
+LEAST_BYTES: Final = 2**14  # that a body brings within a window, in time that was spent waiting for it
+PATIENCES_A_WINDOW: Final = 6
 _BUSY = {408, 425, 429, 500, 502, 503, 504}
 _WAIT = "Wait a while, then run the same command again; it goes on where it stopped."
+_REACH = (
+    "Check the network, and that HF_ENDPOINT is the hub that you mean; then run the same command again: it goes on "
+    "where it stopped."
+)
 _MISSING = {
     "RepoNotFound": "The hub has no such repository, or shows it to members only",
     "RevisionNotFound": "The repository has no such revision",
@@ -38,22 +45,27 @@ NONE: Final[Headers] = {}
 
 
 class Passing(Exception):
-    """What may be gone at the next try."""
+    """What may be gone at the next try. ``unreached`` is the address that did not answer at all, if one did not."""
 
-    def __init__(self, reason: str, *, wait_seconds: float = 0.0, answered: bool = True) -> None:
+    def __init__(self, reason: str, *, wait_seconds: float = 0.0, unreached: str = "") -> None:
         super().__init__(reason)
         self.reason = reason
         self.wait_seconds = wait_seconds
-        self.answered = answered
+        self.unreached = unreached
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wire:
-    """Requests to the hub at ``endpoint``. ``token`` is the client's own unless given; "" is none."""
+    """Requests to the hub at ``endpoint``. ``token`` is the client's own unless given; "" is none.
+
+    Silence of ``patience_seconds`` ends a try, and so do fewer than ``least_bytes`` within ``window_seconds``.
+    """
 
     endpoint: str
     token: str | None = None
     patience_seconds: float = field(default_factory=lambda: float(constants.HF_HUB_DOWNLOAD_TIMEOUT))
+    window_seconds: float = field(default_factory=lambda: PATIENCES_A_WINDOW * float(constants.HF_HUB_DOWNLOAD_TIMEOUT))
+    least_bytes: int = LEAST_BYTES
 
     def get(self, address: str, headers: Headers = NONE, look: Callable[[Headers], None] | None = None) -> Response:
         """An answer with its body still to be read; ``look`` sees the headers of every answer on the way to it.
@@ -74,8 +86,7 @@ class Wire:
     @property
     def where(self) -> str:
         """The hub's address without a user or password."""
-        parts = urlsplit(self.endpoint)
-        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        return _place(self.endpoint) + urlsplit(self.endpoint).path
 
     def small(self, address: str, most_bytes: int) -> tuple[bytes, Headers]:
         """The whole body of an answer, and its headers. Raises ``MalformedRecord`` when it has over ``most_bytes``."""
@@ -89,21 +100,25 @@ class Wire:
                 self.wait(trouble, failures)
 
     def pieces(self, answer: Response, most_bytes: int) -> Iterator[bytes]:
-        """The body in pieces. Raises ``Passing`` when it is cut, ``MalformedRecord`` when it goes on for too long."""
-        came = 0
-        while piece := self._piece(answer):
+        """The body in pieces, as they come.
+
+        Raises ``Passing`` when it is cut or comes too slowly, ``MalformedRecord`` when it goes on for too long.
+        """
+        came, pace = 0, Pace(window_seconds=self.window_seconds, least_bytes=self.least_bytes)
+        while piece := pace.timed(lambda: self._piece(answer)):
             came += len(piece)
             if came > most_bytes:
                 raise MalformedRecord(f"{self.where} sends more than the {most_bytes} bytes that it may.")
             yield piece
+            pace.check()
 
     def wait(self, trouble: Passing, failures: int) -> None:
         """Wait before the next try. Raises ``OutsideFailed`` after too many failures in a row, else it may go on."""
         if failures >= MOST_TRIES:
-            kind = OutsideFailed if trouble.answered else Unreachable
-            raise kind(
-                f"{self.where} does not get on: {trouble.reason}, {failures} times in a row.", remedy=_WAIT
-            ) from trouble
+            told = f"{trouble.reason}, {failures} times in a row."
+            if trouble.unreached:
+                raise Unreachable(f"{trouble.unreached} cannot be reached: {told}", remedy=_REACH) from trouble
+            raise OutsideFailed(f"{self.where} does not get on: {told}", remedy=_WAIT) from trouble
         time.sleep(min(max(trouble.wait_seconds, 0.25 * 2**failures), LONGEST_WAIT_SECONDS))
 
     def _ask(self, address: str, headers: Headers) -> Response:
@@ -120,7 +135,7 @@ class Wire:
                 timeout=self.patience_seconds,
             )
         except (RequestException, HTTPError) as error:
-            raise Passing(_reason(error), answered=False) from error
+            raise Passing(_reason(error), unreached=_place(address)) from error
         except ValueError as error:  # the session reads the next address even where it is not to follow it
             raise self._astray() from error
 
@@ -157,10 +172,36 @@ class Wire:
 
     def _piece(self, answer: Response) -> bytes:
         try:
-            piece: bytes = answer.raw.read(PIECE_BYTES, decode_content=False)
+            piece: bytes = answer.raw.read1(PIECE_BYTES, decode_content=False) or b""
         except (HTTPError, OSError) as error:
             raise Passing(_reason(error)) from error
         return piece
+
+
+@dataclass(slots=True, kw_only=True)
+class Pace:
+    """How a body comes: bytes, and the time that was spent waiting for them and for nothing else."""
+
+    window_seconds: float
+    least_bytes: int
+    waited_seconds: float = 0.0
+    came_bytes: int = 0
+
+    def timed(self, read: Callable[[], bytes]) -> bytes:
+        """What ``read`` gives, counted."""
+        began = time.monotonic()
+        piece = read()
+        self.waited_seconds += time.monotonic() - began
+        self.came_bytes += len(piece)
+        return piece
+
+    def check(self) -> None:
+        """Raises ``Passing`` when a window is over in which too little came."""
+        if self.waited_seconds < self.window_seconds:
+            return
+        if self.came_bytes < self.least_bytes:
+            raise Passing(f"it sends less than {self.least_bytes} bytes in {self.window_seconds:.3g} seconds")
+        self.waited_seconds, self.came_bytes = 0.0, 0
 
 
 def online() -> None:
@@ -178,6 +219,12 @@ def _looked(answer: Response, look: Callable[[Headers], None]) -> None:
     except DoesNotHold:
         answer.close()
         raise
+
+
+def _place(address: str) -> str:
+    """Scheme, host and port of an address, without a user or password."""
+    parts = urlsplit(address)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
 def same_origin(one: str, other: str) -> bool:

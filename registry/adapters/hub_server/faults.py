@@ -25,6 +25,7 @@ class Act(StrEnum):
     DROP_ANSWER = "drop_answer"  # do as asked, then close the connection after `after_bytes` of the answer's body
     FLIP = "flip"  # change one bit of the byte at `after_bytes` of the answer's body
     STALL = "stall"  # fall silent for `seconds` after `after_bytes` of the answer's body
+    DRIP = "drip"  # send a byte every `seconds` after `after_bytes` of the answer's body
     STALL_REQUEST = "stall_request"  # stop reading for `seconds` after `after_bytes` of the request's body
     MOVE_REF = "move_ref"  # before the request is seen, move `ref` of `repository` (its page) to `commit`
     KILL_REQUEST = "kill_request"  # SIGKILL the server after `after_bytes` of the request's body
@@ -138,7 +139,7 @@ class _Wires:
             self._seen.status = message["status"]
             if self._is(Act.KILL_ANSWER):
                 os.kill(os.getpid(), signal.SIGKILL)
-        elif self._fault and self._is(Act.DROP_ANSWER, Act.FLIP, Act.STALL):
+        elif self._fault and self._is(Act.DROP_ANSWER, Act.FLIP, Act.STALL, Act.DRIP):
             message = await self._bent(message, self._fault.after_bytes - self._seen.sent_bytes)
         self._seen.sent_bytes += len(message.get("body", b""))
         await self._send(message)
@@ -146,6 +147,8 @@ class _Wires:
     async def _bent(self, message: Message, position: int) -> Message:
         """The message with the fault in it, if the fault lies in its bytes or at its end."""
         body = message.get("body", b"")
+        if self._is(Act.DRIP):
+            return await self._dripped(message, max(position, 0))
         if not 0 <= position < max(len(body), 1):
             return message
         if self._is(Act.FLIP) and body:
@@ -159,13 +162,29 @@ class _Wires:
         await self._stall()
         return {**message, "body": body[position:]}
 
+    async def _dripped(self, message: Message, position: int) -> Message:
+        """Send the message byte by byte from a position on; what is left of it is its end."""
+        body = message.get("body", b"")
+        pieces = [body[:position], *(body[at : at + 1] for at in range(position, len(body)))]
+        for piece in filter(None, pieces):
+            if self._owner.transport.is_closing():  # nobody is left who waits for it
+                raise _Dropped
+            self._seen.sent_bytes += len(piece)
+            await self._send({**message, "body": piece, "more_body": True})
+            await self._stall()
+        return {**message, "body": b""}
+
     async def _stall(self) -> None:
         await asyncio.sleep(self._fault.seconds if self._fault else 0)
 
     def _drop(self) -> None:
-        """Close the connection without a word. ASGI has no way to; the server's own object behind ``send`` has."""
-        owner: Any = getattr(self._send, "__self__", None)
-        owner.transport.abort()
+        """Close the connection without a word."""
+        self._owner.transport.abort()
+
+    @property
+    def _owner(self) -> Any:
+        """The server's own object behind ``send``: ASGI has no way to a connection."""
+        return getattr(self._send, "__self__", None)
 
 
 async def _refuse(fault: Fault, wires: _Wires) -> None:

@@ -88,6 +88,15 @@ def test_a_stalled_peer(hub, repo):
         answer.raw.read(1)
 
 
+def test_a_peer_that_drips(hub, repo):
+    hub.faults.set(act="drip", method="GET", pattern="/lfs/content/", after_bytes=50_000, seconds=0.05)
+    link = requests.head(f"{hub.endpoint}/{repo}/resolve/main/x.bin", timeout=5).headers["Location"]
+    answer = requests.get(link, stream=True, timeout=5)
+    assert answer.raw.read(50_000) == DATA[:50_000]
+    assert [answer.raw.read1(1000) for _ in range(3)] == [DATA[at : at + 1] for at in range(50_000, 50_003)]
+    answer.close()
+
+
 def test_a_tag_that_moves_between_two_requests(hub, repo):
     api = hub.api()
     api.create_tag(repo, tag="v1.0.0")

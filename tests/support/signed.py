@@ -94,7 +94,8 @@ def signed_release(
     weights(folder)
     checkpoint = checkpoint or _checkpoint(root / "checkpoint")
     roots = [tensor_root(read_leaves(place)) for place in (folder, checkpoint)]
-    (folder / "config.json").write_text('{"model_type": "small"}\n')
+    if not (folder / "config.json").exists():
+        (folder / "config.json").write_text('{"model_type": "small"}\n')
     (folder / "README.md").write_text("---\nlicense: apache-2.0\n---\n# Pocket\n")
     (folder / CHECKPOINTS).write_bytes(_kept(checkpoint, roots[1]))
     (folder / BUNDLE).parent.mkdir()

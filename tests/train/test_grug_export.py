@@ -17,6 +17,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 from support import pocket
+from support.hub import HubProcess
+from support.republished import first_losses, pulled
 from support.wheelhouse import tree
 
 from registry.core.export import Export
@@ -35,6 +37,7 @@ from train.files import write_json
 from train.grug.published_form import read_model
 from train.plan import Plan, segment_plan
 from train.proof import Parent
+from train.published import begun
 
 pytestmark = pytest.mark.slow
 
@@ -133,6 +136,17 @@ def test_our_reader_makes_the_model_from_the_folder_alone(archive: Archive) -> N
     wanted = jax.tree.leaves(archive.model.settled())
     for mine, theirs in zip(wanted, jax.tree.leaves(found), strict=True):
         np.testing.assert_array_equal(mine, theirs)
+
+
+def test_training_begins_with_a_pulled_release(archive: Archive, hub: HubProcess, tmp_path: Path) -> None:
+    folder, engine = pulled(archive.folder, hub, tmp_path), archive.engine
+    with engine.mesh():
+        mine, checkpoints = first_losses(engine, folder, archive.parent.folder, next(engine.batches(0)))
+    assert mine == checkpoints
+    last = max(folder.glob("model*.safetensors"))
+    last.write_bytes(last.read_bytes()[:-1] + b"?")
+    with pytest.raises(DoesNotHold, match=r"not those that export\.json states"):
+        begun(engine, folder)
 
 
 def test_a_second_run_gives_the_same_bytes(archive: Archive, tmp_path: Path) -> None:

@@ -18,9 +18,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from levanter.checkpoint import load_checkpoint, save_checkpoint
+from levanter.models.lm_model import LmExample
+from levanter.models.mixtral import MixtralConfig
+from levanter.tracker.tracker_fns import defer_tracker_for_jit
 from levanter.trainer import Trainer
 from support import pocket
 from support.hub import HubProcess
+from support.republished import export, first_losses, pulled
 from support.signed import signed_release
 
 from registry.adapters.checkpoints import read_leaves
@@ -106,6 +110,37 @@ def test_a_pulled_checkpoint_continues_to_the_same_bits(course: Course, hub: Hub
     for batch in course.batches[3:]:
         state, _ = course.engine.step(state, batch.tokens)
     assert same(host_leaves(state), course.after_five)
+
+
+def test_training_begins_with_a_pulled_release(course: Course, hub: HubProcess, tmp_path: Path) -> None:
+    """With our trainer; and with Levanter's own reader, model, loss and trainer, and nothing of ours."""
+    from transformers import AutoConfig, AutoTokenizer
+
+    engine = course.engine
+    folder = pulled(export(engine, course.archived, tmp_path / "export"), hub, tmp_path)
+    assert AutoConfig.from_pretrained(folder).model_type == "mixtral"
+    assert len(AutoTokenizer.from_pretrained(folder)) == pocket.VOCABULARY
+    mine, checkpoints = first_losses(engine, folder, course.archived, course.batches[3])
+    assert mine == checkpoints == np.asarray(course.told[3].loss).tobytes()
+
+    def loss(model: Any, example: LmExample, *, key: Any) -> Any:
+        with defer_tracker_for_jit():  # what this model tells the tracker has no gradient
+            return model.compute_next_token_loss(example, key=key).scalar()
+
+    ours = engine.trainer
+    settings = replace(ours.config, log_jaxprs=False, log_xla_hlo=False)
+    trainer = Trainer(settings, ours.optimizer, loss, add_default_hooks=False)
+    converter = MixtralConfig().hf_checkpoint_converter(ref_checkpoint=str(folder))
+    config = converter.config_from_hf_checkpoint()
+    read = converter.load_pretrained(config.model_type, config=config, axis_mapping=trainer.parameter_axis_mapping)
+    tokens = course.batches[3].tokens
+    example = LmExample(tokens=tokens, loss_weight=hax.ones(tokens.axes))
+    states = [
+        trainer.initial_state(jax.random.PRNGKey(0), model=one)
+        for one in (read, engine.restored(course.archived).model)
+    ]
+    losses = [float(trainer.train_step(state, example).loss) for state in states]
+    assert losses[0] == losses[1] > 0
 
 
 def test_levanter_saves_and_loads_the_restored_state(course: Course, tmp_path: Path) -> None:

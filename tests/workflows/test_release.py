@@ -23,6 +23,7 @@ from support.voyage import safetensors
 from registry.adapters.checkpoints import open_checkpoint
 from registry.adapters.observers.releasing import check_export
 from registry.adapters.signing import new_key
+from registry.core import twins
 from registry.core.codec import record_bytes
 from registry.core.digests import sha256
 from registry.core.dsse import Envelope
@@ -219,6 +220,22 @@ class TestChecking:
         assert ended.status == 1
         assert edges(ended)["schooner@1.0.0+card"] == "contradicted"
         assert "README.md says something else" in ended.stdout
+
+    def test_a_large_file_is_taken_by_its_second_digest(
+        self, harbour: Harbour, key: Path, reckon: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        weights = harbour.release / "model.safetensors"
+        monkeypatch.setattr(twins, "LEAST_BYTES", 64)
+        assert reckon(*harbour.build(key)).status == 0
+        assert weights.name in twins.parse((harbour.release / twins.FILE).read_bytes())
+        for command, state in ((("release", "verify"), "attested"), (("audit",), "verified")):
+            ended = reckon(*command, str(harbour.release), "--json")
+            assert ended.status == 0, ended.stdout
+            assert edges(ended)["schooner@1.0.0+input=export"] == state
+            assert edges(ended)["schooner@1.0.0+card"] == "verified"
+        weights.write_bytes(weights.read_bytes()[:-1] + b"!")
+        ended = reckon("release", "verify", str(harbour.release), "--json")
+        assert (ended.status, edges(ended)["schooner@1.0.0+files"]) == (1, "contradicted")
 
     def test_a_folder_that_nobody_signed_is_none(self, folder: Path, reckon: Run) -> None:
         (folder / SIGNATURE).unlink()

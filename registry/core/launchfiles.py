@@ -13,7 +13,7 @@ from shlex import quote
 from registry.core.launch import NODE_DEVICES, RACK_NODES, RACK_SLOTS, Launch, Target
 from registry.core.launchjob import manifest
 from registry.core.launchreadme import readme
-from registry.core.launchshell import COORDINATOR_PORT, HEAD, STRICT, begin, opening, watched, worker
+from registry.core.launchshell import COORDINATOR_PORT, HEAD, OWN_PATH, STRICT, begin, opening, watched, worker
 
 
 def files(launch: Launch) -> dict[str, str]:
@@ -42,7 +42,7 @@ def _pull(launch: Launch) -> str:
         lines.append(f"test -d .git || git clone --no-checkout {quote(launch.origin)} .\n")
     lines.append(f"git checkout --detach {quote(launch.commit)}\n")
     lines.append(f"echo {quote(launch.lock + '  requirements.lock')} | sha256sum --check --quiet\n")
-    lines.append("make environment\n")
+    lines.append(f"make environment\n{OWN_PATH}")
     for one in (*launch.inputs, *([launch.parent] if launch.parent else [])):
         told = quote(f"{one['name']} is {one['digest']}")
         lines += [f"echo {told}\n", f"{one['pull']}\n", f"{one['verify']}\n"]
@@ -57,7 +57,7 @@ def _pull(launch: Launch) -> str:
 
 def _environment(launch: Launch) -> str:
     exports = "".join(f"export {name}={quote(value)}\n" for name, value in sorted(launch.environment.items()))
-    return f"# Sourced by every process of the run.\n# shellcheck shell=bash\n{exports}"
+    return f"# Sourced in the run's folder by every process.\n# shellcheck shell=bash\n{exports}{OWN_PATH}"
 
 
 def _ranks(launch: Launch) -> str:

@@ -134,7 +134,7 @@ def _script(launch: Launch) -> str:
     if launch.recorded:
         work, progress = launch.own_command, quote(launch.own_progress)
     return (
-        f'here={_BUNDLE}\nbash "$here/preflight.sh"\n{_first(opening(launch))}'
+        f'here={_BUNDLE}\nbash "$here/preflight.sh"\nsource "$here/env.sh"\n{_first(opening(launch))}'
         + watched(work, progress)
         + _first('bash "$here/close.sh" "$status"\n')
         + 'exit "$status"\n'

@@ -42,7 +42,6 @@ on {launch.cluster.devices} devices in {processes} ({mesh}).
 
 1. `"$bundle/pull.sh"`, in the folder that the run is to live in (new, or a clone): code, environment by lock, data and
    parent by digest.{_clone(launch)}
-   Then `export PATH="$PWD/.venv/bin:$PATH"`.
 2. `"$bundle/preflight.sh"`, there, on every node: commit, lock, wheels, device kind, driver, clock, disk, inputs, and a
    rehearsal of restoring. It ends with 0 when all holds, 1 when something does not, 2 when an input is lacking.
 3. Start:

@@ -13,6 +13,8 @@ from registry.core.launch import Launch
 COORDINATOR_PORT: Final = 29500
 HEAD: Final = "#!/usr/bin/env bash\n"
 STRICT: Final = "set -euo pipefail\n"
+# Programs of the run's own environment come first.
+OWN_PATH: Final = 'export PATH="$PWD/.venv/bin:$PATH"\n'
 
 
 def begin(text: str) -> str:

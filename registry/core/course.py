@@ -148,17 +148,30 @@ class Navigator:
         return tuple(sorted({_family(stage) if _family(stage) in chained else stage for stage in stages}))
 
     def course(self, run: str) -> Course:
-        """The course of a run. Raises ``UnknownName``, and ``DoesNotHold`` for segments that do not join."""
+        """The course of a run.
+
+        Raises ``UnknownName``, ``Refused`` for a stage that is no run, ``DoesNotHold`` for segments that do not join.
+        """
         stages = self._trained()
         if run in stages:
             return Course(run=run, legs=(self._leg(stages[run]),))
         members = [stage for stage in stages if _family(stage) == run]
         if not members:
+            self._require_run(run)
             known(run, [*stages, *self.runs()])
         legs = tuple(self._chain(run, [stages[stage] for stage in members]))
         if set(members) - {leg.stage for leg in legs}:
             raise Refused(f"{run} is more than one run.", remedy=f"Name one of {', '.join(sorted(members))}.")
         return Course(run=run, legs=legs)
+
+    def _require_run(self, name: str) -> None:
+        """Raises ``Refused`` for the name of stages on record that are no runs."""
+        if any(f"{stage}/".startswith(f"{name}/") for stage in self.ledger.stages()):
+            runs = self.runs()
+            raise Refused(
+                f"{name} has no batches and no order of data: only runs have, the rungs and the segments of the hero.",
+                remedy=f"Name a run, such as {runs[-1]}; known are {', '.join(runs)}." if runs else "None is recorded.",
+            )
 
     def parent(self, product: Digest) -> Artifact | None:
         """The recorded checkpoint that a product began from."""

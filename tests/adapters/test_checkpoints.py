@@ -192,6 +192,17 @@ def test_a_folder_of_checkpoints_is_refused_with_the_way_on(tmp_path, tensors):
     refused(tmp_path / "run", "holds no tensors itself. Name a folder in it, such as .*step-20")
 
 
+def test_a_folder_of_many_things_is_refused_with_the_checkpoints_below_it(tmp_path, tensors):
+    """As ``artifacts/`` is: caches are zarr arrays, and trackers leave links."""
+    write_zarr(tmp_path / "all/tokens", {"ids": tensors["step"]})
+    for step in (1, 2, 3, 4):
+        (tmp_path / f"all/run/step-{step}").mkdir(parents=True)
+        write_safetensors(tmp_path / f"all/run/step-{step}/state.safetensors", {"step": tensors["step"]})
+    (tmp_path / "all/latest").symlink_to("run")
+    (tmp_path / "all/gone").symlink_to("nowhere")
+    refused(tmp_path / "all", r"holds no tensors itself. Name a folder in it, such as .*step-1, .*step-3 \(4 in all\)")
+
+
 def test_two_containers_in_one_folder_are_refused(tmp_path, tensors):
     folder = write_zarr(tmp_path / "set", tensors)
     write_safetensors(folder / "model.safetensors", tensors)

@@ -1,6 +1,6 @@
 """Which container lies at a path. Told from what is there, never from a marker of success.
 
-Refuses a path that is not there, a folder without tensors, and a folder with two kinds of containers.
+Refuses a path that is not there, a folder without tensors, one with two kinds of containers, and one of many.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from pathlib import Path
 from registry.adapters.checkpoints import safetensors
 from registry.adapters.checkpoints.layout import METADATA
 from registry.adapters.checkpoints.source import Container, DamagedTensors, TensorSource
-from registry.errors import Refused
+from registry.errors import ReckonError, Refused
 
 MANIFEST = "manifest.ocdbt"
+_SHOWN = 3
 _PICKLED = {".bin", ".pt", ".pth", ".ckpt", ".pkl"}
 _KNOWN = "Name a safetensors file or a folder of them, a Levanter checkpoint, or a tree of zarr version 3 arrays."
 
@@ -32,7 +33,8 @@ def open_tensors(path: Path) -> TensorSource:
 
 
 def _folder(folder: Path) -> TensorSource:
-    files = sorted(_regular(folder))
+    odd: list[ReckonError] = []
+    files = sorted(_files(folder, odd))
     arrays = sorted(name.rpartition("/")[0] for name in files if name.endswith(f"/{METADATA}"))
     shards = [name for name in files if name.endswith(safetensors.SUFFIX) and "/" not in name]
     kinds = {
@@ -41,8 +43,11 @@ def _folder(folder: Path) -> TensorSource:
         Container.ZARR3: bool(arrays) or METADATA in files,
     }
     found = [kind for kind, present in kinds.items() if present]
-    if len(found) != 1:
-        raise _no_container(folder, found, files)
+    inner = sorted({name.rpartition("/")[0] for name in files if name.endswith((f"/{MANIFEST}", safetensors.SUFFIX))})
+    if len(found) != 1 or (found == [Container.ZARR3] and inner):
+        raise _no_container(folder, found, files, inner)
+    if odd:
+        raise odd[0]
     if found == [Container.SAFETENSORS]:
         return safetensors.open_folder(folder, shards)
     from registry.adapters.checkpoints.arrays import ArraySource
@@ -53,19 +58,18 @@ def _folder(folder: Path) -> TensorSource:
     return source
 
 
-def _no_container(folder: Path, found: list[Container], files: list[str]) -> Refused:
-    if found:
+def _no_container(folder: Path, found: list[Container], files: list[str], inner: list[str]) -> Refused:
+    if len(found) > 1:
         return Refused(f"{folder} holds tensors in {' and in '.join(found)}.", remedy="Name one of them.")
-    inner = sorted({name.rpartition("/")[0] for name in files if name.endswith((f"/{MANIFEST}", safetensors.SUFFIX))})
     if inner:
-        return Refused(
-            f"{folder} holds no tensors itself.", remedy=f"Name a folder in it, such as {folder / inner[0]}."
-        )
+        shown = ", ".join(str(folder / name) for name in inner[:_SHOWN])
+        more = f" ({len(inner)} in all)" if len(inner) > _SHOWN else ""
+        return Refused(f"{folder} holds no tensors itself.", remedy=f"Name a folder in it, such as {shown}{more}.")
     return Refused(f"{folder} is {'no container of tensors' if files else 'empty'}.", remedy=_KNOWN)
 
 
-def _regular(folder: Path) -> Iterator[str]:
-    """Relative paths of all files below. Folders behind links are not entered; anything but files is refused."""
+def _files(folder: Path, odd: list[ReckonError]) -> Iterator[str]:
+    """Relative paths of all files below. No link is entered; what no container may hold joins ``odd``."""
     pending = [""]
     while pending:
         inside = pending.pop()
@@ -74,17 +78,18 @@ def _regular(folder: Path) -> Iterator[str]:
                 relative = f"{inside}{entry.name}"
                 if entry.is_dir(follow_symlinks=False):
                     pending.append(f"{relative}/")
+                elif (found := _oddity(entry)) is not None:
+                    odd.append(found)
                 else:
-                    _check_regular(entry)
                     yield relative
 
 
-def _check_regular(entry: os.DirEntry[str]) -> None:
+def _oddity(entry: os.DirEntry[str]) -> ReckonError | None:
+    """Why a container may not hold an entry that is no folder, or None."""
     try:
         regular = stat.S_ISREG(entry.stat().st_mode)
     except OSError as error:
-        raise DamagedTensors(f"{entry.path} cannot be looked at: {error.strerror}.") from error
-    if not regular:
-        raise Refused(
-            f"{entry.path} is neither a file nor a folder.", remedy="Take it away, or name a folder without it."
-        )
+        return DamagedTensors(f"{entry.path} cannot be looked at: {error.strerror}.")
+    if regular:
+        return None
+    return Refused(f"{entry.path} is neither a file nor a folder.", remedy="Take it away, or name a folder without it.")

@@ -96,7 +96,7 @@ class LaidOutEngine(Engine):
     def trainer(self) -> Trainer:
         """The engine's trainer on the layout's mesh."""
         inner = super().trainer
-        self.layout.require_dividing(self.plan.rung.batch_sequences, self.plan.family.routed_experts)
+        self.layout.require_dividing(self.plan.family, self.plan.rung)
         return laid_out(inner.config, inner.optimizer, self)
 
 
@@ -113,7 +113,7 @@ class PublishedEngine(LaidOutEngine):
     def trainer(self) -> Trainer:
         """Levanter's trainer at the published precision."""
         rung = self.plan.rung
-        self.layout.require_dividing(rung.batch_sequences, self.plan.family.routed_experts)
+        self.layout.require_dividing(self.plan.family, rung)
         config = TrainerConfig(
             id=self.plan.stage,
             seed=self.seed,

@@ -1,7 +1,7 @@
 """Layouts of a cluster's devices, and what of a published run is known before JAX is imported.
 
 The mesh is replica_dcn (racks) × data × expert × model. Imports no JAX: what changes bits has to be set before that.
-Refuses layouts that do not use every device, and batches and experts that a mesh cannot divide.
+Refuses layouts that do not use every device, and runs that a mesh cannot divide or route.
 """
 
 from __future__ import annotations
@@ -13,10 +13,13 @@ from types import MappingProxyType
 from typing import Final
 
 from registry.core.canonical import Json
+from registry.core.family import Family
+from registry.core.ladder import Rung
 from registry.errors import Refused
 
 AXES: Final = ("replica_dcn", "data", "expert", "model")
 RACK_DEVICES: Final = 64
+_MODEL: Final = "Choose another axis 'model'."
 DETERMINISM: Final[Mapping[str, Json]] = MappingProxyType(
     {
         "platform": "cuda",
@@ -68,18 +71,29 @@ class Layout:
         even = [chosen for chosen in choices if features % math.prod(sizes[axis] for axis in chosen) == 0]
         return max(even, key=lambda chosen: math.prod(sizes[axis] for axis in chosen))
 
-    def require_dividing(self, batch_sequences: int, routed_experts: int) -> None:
-        """Raise ``Refused`` unless sequences and experts can be spread evenly."""
+    def require_dividing(self, family: Family, rung: Rung) -> None:
+        """Raise ``Refused`` unless sequences, experts, and what lies on ``model`` can be spread evenly, and routed."""
         over = self.replica_dcn * self.data * self.expert
-        if batch_sequences % over:
+        for many, what, ways, remedy in (
+            (rung.batch_sequences, "sequences of a batch", over, "Choose a number of devices that divides the batch."),
+            (family.routed_experts, "experts", self.expert, "Choose an axis 'expert' that divides them."),
+            (rung.heads * family.head_dim, "features of all heads", self.model, _MODEL),
+            (rung.expert_width, "features of an expert", self.model, _MODEL),
+            (family.vocabulary, "tokens of the vocabulary", self.model, _MODEL),
+        ):
+            if many % ways:
+                raise Refused(f"{many} {what} cannot be spread over {ways} devices.", remedy=remedy)
+        self._require_numbered(family, rung)
+
+    def _require_numbered(self, family: Family, rung: Rung) -> None:
+        """Levanter's spread experts order their assignments by 32-bit numbers: place plus expert times places."""
+        groups = self.replica_dcn * self.data
+        assignments = rung.batch_sequences * family.context_tokens * family.experts_per_token // groups
+        own = family.routed_experts // self.expert
+        if self.expert > 1 and assignments * own >= 2**31:
             raise Refused(
-                f"A batch of {batch_sequences} sequences cannot be spread over {over} devices.",
-                remedy="Choose a number of devices that divides the batch.",
-            )
-        if routed_experts % self.expert:
-            raise Refused(
-                f"{routed_experts} experts cannot be spread over {self.expert} devices.",
-                remedy="Choose an axis 'expert' that divides them.",
+                f"{assignments} assignments to {own} experts a device cannot be ordered by 32-bit numbers.",
+                remedy=f"Spread the batch over more than {groups * self.expert} devices, by replica_dcn or data.",
             )
 
 

@@ -1,9 +1,10 @@
 """The whole step of training as a program: model, loss, gradients, optimizer and shardings, lowered from shapes alone.
 
-``python -m train.program NAME [--platform P] [--devices N] [--mesh R,D,E,M] --output FILE`` writes StableHLO in MLIR's
-generic form, and one line of JSON with what it was lowered for to stdout. NAME is a rung (``d48``), a segment
-(``hero/2``) or a published rung (``d6144``). No parameter is made and no data read, so a model of any size fits. It is
-lowered *for* the platform, on this machine's processor. Refuses unknown names and meshes that cannot hold the run.
+``python -m train.program NAME [--platform P] [--devices N] [--mesh R,D,E,M] [--device-memory GB] --output FILE`` writes
+StableHLO in MLIR's generic form, and one line of JSON with what it was lowered for to stdout. NAME is a rung (``d48``),
+a segment (``hero/2``) or a published rung (``d6144``), which has its published number of devices by default. No
+parameter is made and no data read, so a model of any size fits. It is lowered *for* the platform, on this machine's
+processor. Refuses unknown names and meshes that cannot hold the run.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from registry.core.canonical import Json
-from registry.core.published import SHAPES
+from registry.core.published import RACKS, SHAPES
 from registry.errors import ReckonError, Refused
 from train.determinism import LIBRARIES, Determinism
 from train.launch_mesh import AXES, DETERMINISM, RACK_DEVICES, SINGLE, Layout, published_layout
@@ -27,6 +28,7 @@ from train.plan import Plan, rung_plan, segment_plan
 
 if TYPE_CHECKING:
     from train.engine import Engine
+    from train.launch_memory import DeviceBytes
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +39,7 @@ class Asked:
     platform: str | None
     devices: int | None
     mesh: tuple[int, ...] | None
+    device_gigabytes: int | None
 
     @property
     def published(self) -> bool:
@@ -65,11 +68,14 @@ def lower(asked: Asked, output: Path) -> dict[str, Json]:
     """
     own = None if asked.published else _own_plan(asked.name)
     settings = Determinism.from_settings(DETERMINISM if own is None else own.sections["determinism"])
-    devices = asked.devices or (RACK_DEVICES if asked.published else settings.devices)
+    devices = asked.devices or (RACKS[asked.name] * RACK_DEVICES if asked.published else settings.devices)
     layout = _layout(asked, devices)
     dataclasses.replace(settings, platform="cpu", devices=devices).apply()
     engine = _engine(asked.name, own, layout)
     platform = asked.platform or settings.platform
+    held = _held(engine)
+    if asked.device_gigabytes is not None:
+        held.require_within(asked.device_gigabytes)
     told, text = lowered(engine, platform)
     output.write_text(text, encoding="utf-8")
     return {
@@ -78,6 +84,7 @@ def lower(asked: Asked, output: Path) -> dict[str, Json]:
         "platform": platform,
         "devices": devices,
         **told,
+        "device_bytes": held.to_json(),
         "batch_sequences": engine.plan.rung.batch_sequences,
         "libraries": {name: version(name) for name in LIBRARIES},
     }
@@ -100,6 +107,15 @@ def lowered(engine: Engine, platform: str) -> tuple[dict[str, Json], str]:
         sizes: dict[str, Json] = _sizes(state)
         mesh: dict[str, Json] = {str(axis): int(size) for axis, size in trainer.device_mesh.shape.items()}
     return {"mesh": mesh, **sizes}, module.operation.get_asm(enable_debug_info=True, print_generic_op_form=True)
+
+
+def _held(engine: Engine) -> DeviceBytes:
+    """What one device holds of the engine's state."""
+    from train.launch_memory import device_bytes
+
+    trainer = engine.trainer
+    sizes = {str(axis): int(size) for axis, size in trainer.device_mesh.shape.items()}
+    return device_bytes(engine.template, trainer.parameter_axis_mapping, sizes, trainer.mp.compute_dtype)
 
 
 def _sizes(state: Any) -> dict[str, Json]:
@@ -165,6 +181,7 @@ def _asked(arguments: list[str]) -> tuple[Asked, Path]:
     parser.add_argument("--platform", choices=("cpu", "cuda"))
     parser.add_argument("--devices", type=int)
     parser.add_argument("--mesh", help="Sizes of replica_dcn,data,expert,model.")
+    parser.add_argument("--device-memory", type=int, help="Of one device, in GB; what it cannot hold is refused.")
     parser.add_argument("--output", type=Path, required=True)
     read = parser.parse_args(arguments)
     sizes = None if read.mesh is None else read.mesh.split(",")
@@ -173,7 +190,14 @@ def _asked(arguments: list[str]) -> tuple[Asked, Path]:
     if read.devices is not None and not 1 <= read.devices <= 2**14:
         raise Refused(f"{read.devices} is no number of devices.", remedy="Give 1 to 16384.")
     mesh = None if sizes is None else tuple(int(size) for size in sizes)
-    return Asked(name=read.name, platform=read.platform, devices=read.devices, mesh=mesh), read.output
+    asked = Asked(
+        name=read.name,
+        platform=read.platform,
+        devices=read.devices,
+        mesh=mesh,
+        device_gigabytes=read.device_memory,
+    )
+    return asked, read.output
 
 
 if __name__ == "__main__":

@@ -65,7 +65,11 @@ class LoweringProcess:
 
 
 def _arguments(asked: Asked) -> list[str]:
-    given = {"--platform": asked.platform, "--devices": asked.devices}
+    given = {
+        "--platform": asked.platform,
+        "--devices": asked.devices,
+        "--device-memory": asked.device_gigabytes,
+    }
     words = [word for option, value in given.items() if value is not None for word in (option, str(value))]
     mesh = [] if asked.mesh is None else ["--mesh", ",".join(map(str, asked.mesh))]
     return [*words, *mesh, "--", asked.name]

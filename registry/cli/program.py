@@ -25,15 +25,21 @@ _HERE = "."
 @click.command(
     epilog=example(
         "reckon program d48",
-        "reckon program d6144 --platform cuda --devices 704",
+        "reckon program d6144 --platform cuda --devices 704 --device-memory 186",
         "reckon program d48 --diff HEAD~5 . --yes",
         "reckon program hero/2 --history v1..HEAD --yes",
     )
 )
 @click.argument("name", metavar="RUNG")
 @click.option("--platform", type=click.Choice(PLATFORMS), help="What to lower for; the run's own by default.")
-@click.option("--devices", type=click.IntRange(1, 2**14), help="On how many devices.")
+@click.option("--devices", type=click.IntRange(1, 2**14), help="On how many devices; the run's own by default.")
 @click.option("--mesh", metavar="R,D,E,M", help="Sizes of replica_dcn, data, expert and model.")
+@click.option(
+    "--device-memory",
+    type=click.IntRange(1, 2**20),
+    metavar="GB",
+    help="Refuse a mesh whose devices cannot hold the run.",
+)
 @click.option("--commit", metavar="C", help="As that commit has it, instead of the working tree.")
 @click.option(
     "--diff", nargs=2, metavar="A B", help="Name the operations that changed between two commits; '.' is here."
@@ -60,6 +66,7 @@ def command(name: str, **how: Any) -> None:
         platform=how["platform"],
         devices=how["devices"],
         mesh=None if how["mesh"] is None else parse_mesh(how["mesh"]),
+        device_gigabytes=how["device_memory"],
     )
     if sum(bool(how[one]) for one in ("commit", "diff", "history", "record")) > 1:
         raise click.UsageError("Give one of --commit, --diff, --history and --record.")

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _MOST_LINES = 40
 _MOST_PLACES = 3
+# Of what one device holds, in this order.
+_HELD = ("parameters", "optimizer", "gradients", "working_copy")
 
 
 def facts(found: Lowered, known: Programs) -> Mapping[str, object]:
@@ -49,6 +51,7 @@ def views(found: Lowered, known: Programs) -> Iterator[View]:
             "commit": found.commit or "the working tree",
             "lowered for": f"{told.get('platform')}, {count(_number(told.get('devices')), 'device')}",
             "mesh": _pairs(mesh, " × "),
+            "on a device": _held(told.get("device_bytes")),
             "libraries": _pairs(libraries, ", "),
             "operations": str(found.operations),
             "took": f"{_number(told.get('elapsed_milliseconds')) / 1000:.1f} s",
@@ -63,6 +66,15 @@ def views(found: Lowered, known: Programs) -> Iterator[View]:
             yield Mark(f"The same as recorded at {one.commit[:12]}.", Tone.GOOD)
         else:
             yield Mark(f"Another than recorded at {one.commit[:12]}: {one.program}.", Tone.DOUBT)
+
+
+def _held(value: object) -> str:
+    """What one device holds of the run. An older commit does not tell."""
+    if not isinstance(value, Mapping):
+        return "not told"
+    parts = {name: _number(value.get(name)) for name in _HELD}
+    told = ", ".join(f"{name.replace('_', ' ')} {amount(size)}" for name, size in parts.items())
+    return f"{amount(sum(parts.values()))} and activations: {told}"
 
 
 def diff_facts(done: Compared) -> Mapping[str, object]:

@@ -29,13 +29,15 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 class Asked:
     """A run by name (``d48``, ``rung/d48``, ``hero/2``, ``d6144``), and what its step is lowered for.
 
-    None leaves it to the run: its own platform, number of devices and mesh.
+    None leaves it to the run: its own platform, number of devices and mesh. What devices of ``device_gigabytes`` times
+    10**9 bytes cannot hold is not lowered.
     """
 
     name: str
     platform: str | None = None
     devices: int | None = None
     mesh: tuple[int, ...] | None = None
+    device_gigabytes: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -70,6 +70,9 @@ SHAPES: Final[Mapping[str, Shape]] = MappingProxyType(
     }
 )
 
+# Racks that the published runs used, each of sixty-four devices.
+RACKS: Final[Mapping[str, int]] = MappingProxyType({"d768": 1, "d1024": 2, "d1536": 6, "d2048": 11, "d6144": 11})
+
 COLUMNS: Final = (
     "label",
     "heads",

@@ -140,6 +140,26 @@ def test_a_published_rung_is_lowered_the_same_on_one_core(tmp_path: Path) -> Non
             check=False,
         )
         assert done.returncode == 0, done.stderr
-        assert json.loads(done.stdout)["mesh"] == {"replica_dcn": 1, "data": 1, "expert": 64, "model": 1}
+        told = json.loads(done.stdout)
+        assert told["mesh"] == {"replica_dcn": 1, "data": 1, "expert": 64, "model": 1}
+        # Counted from axes alone, and from the shardings that JAX makes of them.
+        assert told["device_bytes"]["parameters"] + told["device_bytes"]["optimizer"] == told["state_bytes_per_device"]
         found.append(fingerprint(canonical_text(read_program(output.read_text()))))
     assert found[0] == found[1]
+
+
+@pytest.mark.slow
+def test_the_hero_on_its_published_devices_is_refused_where_a_device_cannot_hold_it(tmp_path: Path) -> None:
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(pocket.PARAMS))
+    arguments = ["-m", "train.program", "d6144", "--device-memory", "100", "--output", str(tmp_path / "none.mlir")]
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert "A device would hold 117.3 GB" in done.stderr.splitlines()[-1]
+    assert not (tmp_path / "none.mlir").exists()

@@ -173,9 +173,13 @@ def _tamper(stage: Rehearsal, export: Export) -> None:
 def _take_back(stage: Rehearsal) -> None:
     print("# The release is taken back: it stays where it was, and says so.", flush=True)
     stage.go(stage.scratch / "lab")
-    stage.run(f"reckon release yank {stage.built} {stage.repository} --reason 'Only a rehearsal.'", needs=("yanked",))
+    why = "--reason 'Only a rehearsal.' --key $T/release.pem"
+    stage.run(f"reckon release yank {stage.built} {stage.repository} {why}", needs=("yanked", "attested by"))
     stage.go(stage.scratch / "elsewhere")
-    stage.run(f"reckon pull {stage.address} config.json -o again --trust $T/trust.toml", needs=("was yanked",))
+    stage.run(
+        f"reckon pull {stage.address} config.json -o again --trust $T/trust.toml",
+        needs=("was yanked", "The notice is attested by Rehearsal"),
+    )
 
 
 def _export(archive: Path) -> Export:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,9 @@ from registry.core.publications import checked_repository
 
 private_option = click.option("--private", is_flag=True, help="Should the repository be made, make it a private one.")
 reason_option = click.option("--reason", required=True, help="Why, in a sentence that users can act on.")
+notice_key_option = click.option(
+    "--key", "key_place", metavar="FILE|URI", help="Sign the notice: a key file, or a pkcs11: URI; else nobody does."
+)
 erratum_option = click.option("--erratum", help="What is wrong with the release, for those who use it already.")
 
 
@@ -96,15 +99,21 @@ def checkpoints(name: str, repo: str, private: bool, as_json: bool) -> None:
     emit({"checkpoints": done}, table, "Commit the records: git add manifests/publications", as_json=as_json)
 
 
-@click.command(epilog=example("reckon release yank pocket-moe@1.0.0 lab/pocket-moe --reason 'The tokenizer is wrong.'"))
+@click.command(
+    epilog=example(
+        "reckon release yank pocket-moe@1.0.0 lab/pocket-moe --reason 'Wrong tokenizer.' --key ~/keys/release.pem"
+    )
+)
 @click.argument("name", metavar="NAME@X.Y.Z")
 @click.argument("repo", metavar="ORG/REPO")
 @reason_option
 @erratum_option
+@notice_key_option
+@trusting.passphrase_option
 @json_option
-def yank(name: str, repo: str, reason: str, erratum: str | None, as_json: bool) -> None:
+def yank(name: str, repo: str, **how: Any) -> None:
     """Take a published release back: the card on main says so, and 'pull' and 'audit' warn. Its bytes stay."""
-    _announce(name, repo, (reason, erratum, None), as_json=as_json)
+    _announce(name, repo, how)
 
 
 @click.command(
@@ -117,25 +126,29 @@ def yank(name: str, repo: str, reason: str, erratum: str | None, as_json: bool) 
 @click.option("--by", "successor", required=True, metavar="X.Y.Z", help="The published version that replaces it.")
 @reason_option
 @erratum_option
+@notice_key_option
+@trusting.passphrase_option
 @json_option
-def supersede(name: str, repo: str, as_json: bool, **how: Any) -> None:
+def supersede(name: str, repo: str, **how: Any) -> None:
     """Name the successor of a published release: the card on main says so, and 'pull' and 'audit' warn."""
-    _announce(name, repo, (how["reason"], how["erratum"], how["successor"]), as_json=as_json)
+    _announce(name, repo, how)
 
 
 COMMANDS: Sequence[click.Command] = (push, checkpoints, yank, supersede)
 
 
-def _announce(name: str, repo: str, words: tuple[str, str | None, str | None], *, as_json: bool) -> None:
-    archive = wiring.root()
-    done = pushing.announcer(archive, pushing.site(repo)).announce(pushing.wish(archive, name, repo, words))
+def _announce(name: str, repo: str, how: Mapping[str, Any]) -> None:
+    archive, words = wiring.root(), (how["reason"], how["erratum"], how.get("successor"))
+    key = trusting.signing_key(how["key_place"], how["passphrase_file"]) if how["key_place"] else None
+    done = pushing.announcer(archive, pushing.site(repo), key).announce(pushing.wish(archive, name, repo, words))
     path = f"manifests/notices/{done.digest.hex}.json"
+    by = trusting.checker().noticed(done.notice)
     emit(
         {"record": done.digest, "main": done.head, **done.notice.to_json()},
         Mark(done.notice.sentence, Tone.DOUBT),
-        Fields(values={"stands on main at": done.head, "the release stays at": done.notice.commit}),
+        Fields(values={"stands on main at": done.head, "the release stays at": done.notice.commit, "signed": by}),
         f"Commit it: git add {path}",
-        as_json=as_json,
+        as_json=how["as_json"],
     )
 
 

@@ -81,6 +81,7 @@ def asked(how: Mapping[str, Any], token: str | None = None) -> Asked:
         judge=judge(how["trust_file"]),
         unsigned=policy is None or bool(how.get("unsigned")),
         mirror_of=how["mirror_of"],
+        vouched=trusting.checker(how["trust_file"]).noticed,
     )
     return Asked(origin=origin, looker=looker)
 

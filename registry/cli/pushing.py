@@ -14,6 +14,7 @@ from registry.core.names import Name
 from registry.errors import DoesNotHold, ReckonError, Refused, UnknownName
 
 if TYPE_CHECKING:
+    from registry.adapters.signing import Key
     from registry.core.ledger import Ledger
     from registry.core.publications import Publication, Publications
     from registry.core.pushing import Parcel
@@ -92,11 +93,12 @@ def pusher(archive: Path, at: Site) -> Pusher:
     )
 
 
-def announcer(archive: Path, at: Site) -> Announcer:
-    """The workflow that publishes notices."""
+def announcer(archive: Path, at: Site, key: Key | None) -> Announcer:
+    """The workflow that publishes notices, signed where there is a key."""
     from registry.workflows.push.notice import Announcer
 
-    return Announcer(site=at, records=wiring.record_store(archive), host=wiring.host())
+    seal = None if key is None else lambda statement: trusting.signed(statement, key)
+    return Announcer(site=at, records=wiring.record_store(archive), host=wiring.host(), seal=seal)
 
 
 def trajectory(archive: Path, at: Site, ledger: Ledger) -> Trajectory:

@@ -51,7 +51,7 @@ def audit(folder: Path, explain: str | None, how: Mapping[str, Any]) -> None:
     with releasing.inspected(folder, how["trust_file"]) as (looked, auditor):
         signed = looked.trusted.signed
         if signed is not None:
-            releasing.warn(signed.statement.digest)
+            releasing.warn(signed.statement.digest, how["trust_file"])
         if auditor is None or signed is None:
             _tell(_closed(looked), how)
             return
@@ -74,7 +74,7 @@ def verify(folder: Path, how: Mapping[str, Any]) -> None:
     with releasing.inspected(folder, how["trust_file"], quickly=True) as (looked, auditor):
         signed = looked.trusted.signed
         if signed is not None:
-            releasing.warn(signed.statement.digest)
+            releasing.warn(signed.statement.digest, how["trust_file"])
         if auditor is None or signed is None:
             _tell(_closed(looked), how)
             return

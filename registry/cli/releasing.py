@@ -157,8 +157,11 @@ def _evident(auditor: Auditor, artifact: str) -> Evident:
     )
 
 
-def warn(release: Digest) -> None:
-    """Say what notices on record here say of a release, and which cannot be read. Outside of an archive are none."""
+def warn(release: Digest, trust_file: Path | None) -> None:
+    """Say what notices on record here say of a release, who answers for them, and which cannot be read.
+
+    Outside of an archive are none.
+    """
     from registry.core import canonical
     from registry.core.notices import Notice, about
 
@@ -176,7 +179,7 @@ def warn(release: Digest) -> None:
         except ReckonError as error:
             talk(f"WARNING: the notice {digest.short} on record here cannot be read: {error.message}")
     for notice in sorted(about(told, release), key=lambda one: one.time):
-        talk(f"WARNING: {notice.sentence}")
+        talk(f"WARNING: {notice.sentence} {trusting.checker(trust_file).noticed(notice)}")
 
 
 def releases(archive: Path) -> Releases:

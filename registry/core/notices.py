@@ -2,8 +2,9 @@
 
 The old revision stays as it was; tag and commit still lead to every signed byte. What changes is ``main``: it carries
 ``notices.json``, and the card there begins with what the notices say. That text follows from the notices alone, so a
-reader takes it off again and has the signed card, byte for byte. Refuses notices that are not canonical, too many of
-them, and cards whose banner is not the one that the notices make.
+reader takes it off again and has the signed card, byte for byte. A notice can carry a signature over all that it says;
+who may sign is for a trust policy to say. Refuses notices that are not canonical, too many of them, an envelope that
+says something else than its notice, and cards whose banner is not the one that the notices make.
 """
 
 from __future__ import annotations
@@ -17,11 +18,14 @@ from registry.core import canonical
 from registry.core.canonical import Json
 from registry.core.codec import Reader, opened, record_bytes
 from registry.core.digests import Digest
+from registry.core.dsse import IN_TOTO, Envelope, pae
 from registry.core.publications import Place
 from registry.core.release import Identity
+from registry.core.statement import Statement, Subject
 from registry.errors import DoesNotHold, MalformedRecord, Refused
 
 FILE: Final = "notices.json"
+PREDICATE_TYPE: Final = "urn:deadreckon:notice:v1"
 LONGEST_TEXT: Final = 4000
 MOST_NOTICES: Final = 1000
 MOST_BYTES: Final = 2**20
@@ -41,7 +45,8 @@ class Change(StrEnum):
 class Notice:
     """One release was yanked or superseded. ``commit`` is the one its tag names, ``successor`` another version.
 
-    ``erratum`` says what is wrong with the release and since when, for those who already use it.
+    ``erratum`` says what is wrong with the release and since when, for those who already use it. ``envelope`` is the
+    signed :attr:`statement`, None where nobody signed; its signature is checked elsewhere.
     """
 
     KIND: ClassVar[str] = "notice"
@@ -56,6 +61,7 @@ class Notice:
     reason: str
     erratum: str | None
     time: str
+    envelope: Envelope | None = None
     extra: Mapping[str, Json] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -66,10 +72,19 @@ class Notice:
         for text in (self.reason, self.erratum):
             if text is not None and (not 0 < len(text.strip()) <= LONGEST_TEXT or not all(map(_printable, text))):
                 raise MalformedRecord(f"Reason and erratum are 1 to {LONGEST_TEXT} printable characters.")
+        if self.envelope is not None and self.envelope.signed != pae(IN_TOTO, self.statement.encode()):
+            raise MalformedRecord("The signature of a notice is over something else than the notice.")
 
     @property
     def kind(self) -> str:
         return self.KIND
+
+    @property
+    def statement(self) -> Statement:
+        """What is signed: all that it says, about the release by its digest."""
+        subject = Subject.of_bytes(str(self.identity), self.release)
+        told = replace(self, envelope=None).to_json()
+        return Statement(subjects=(subject,), predicate_type=PREDICATE_TYPE, predicate=told)
 
     @property
     def sentence(self) -> str:
@@ -82,7 +97,9 @@ class Notice:
         return " ".join(text.split())
 
     def to_json(self) -> dict[str, Json]:
+        signed: dict[str, Json] = {} if self.envelope is None else {"envelope": self.envelope.to_json()}
         return {
+            **signed,
             **self.extra,
             "kind": self.KIND,
             "schema": self.SCHEMA,
@@ -102,6 +119,7 @@ class Notice:
     @classmethod
     def from_json(cls, value: Json) -> Self:
         reader = opened(value, cls.KIND, cls.SCHEMA)
+        signed = isinstance(value, Mapping) and "envelope" in value
         return cls(
             notice=_change(reader),
             identity=Identity(
@@ -114,6 +132,7 @@ class Notice:
             reason=reader.text("reason"),
             erratum=reader.optional("erratum", reader.text),
             time=reader.text("time"),
+            envelope=Envelope.from_json(reader.raw("envelope")) if signed else None,
             extra=reader.rest(),
         )
 

@@ -20,6 +20,7 @@ from registry.core.digests import Algorithm, Digest, FileEntry, sha256
 from registry.core.dsse import Envelope
 from registry.core.findings import Finding, Trouble, Verdict
 from registry.core.modelsig import SIGNATURE, ModelSignature
+from registry.core.notices import Notice
 from registry.core.publickeys import PublicKey
 from registry.core.release import ATTESTATIONS, PAYLOAD_TYPE, STAGES, STATEMENT, ReleaseStatement
 from registry.core.trust import Act, Judgement, TrustPolicy, without_policy
@@ -148,6 +149,22 @@ class TrustChecker:
             else self.policy.judge(key.id, said.stage, said.time, Act.ATTEST, envelope.digest)
         )
         return Attested(source=source, envelope=envelope, rederivation=said, key_id=key.id, judgement=judgement)
+
+    def noticed(self, notice: Notice) -> str:
+        """Who answers for a notice, as a sentence: whom it is attested by, or why nobody does."""
+        if notice.envelope is None:
+            return "The notice is unsigned: whoever may write to the repository or to the records can say so."
+        key = self._key(notice.envelope)
+        if key is None:
+            return "The notice does not say by which key it is, and no trust policy knows it."
+        try:
+            self.verify(notice.envelope, key)
+        except ReckonError as error:
+            return f"The signature of the notice does not hold: {error.message}"
+        if self.policy is None:
+            return f"The notice is {without_policy(key.id).text}."
+        judged = self.policy.judge(key.id, notice.identity.name, notice.time, Act.RELEASE, notice.envelope.digest)
+        return f"The notice is {judged.text}." if judged.accepted else f"Do not rely on the notice: {judged.text}"
 
     def _judge(self, key_id: str, statement: ReleaseStatement) -> Judgement:
         if self.policy is None:

@@ -57,13 +57,21 @@ def test_a_release_is_pushed_and_taken_back(archive, hub, reckon, tmp_path):
 
     asked = reckon("release", "supersede", "pocket@1.0.0", "lab/pushed", "--by", "1.0.1", "--reason", "Better.")
     assert (asked.status, "no tag v1.0.1" in asked.stderr) == (2, True)
-    yanked = reckon("release", "yank", "pocket@1.0.0", "lab/pushed", "--reason", "Wrong.", "--erratum", "All of it.")
+    named = ["pocket@1.0.0", "lab/pushed"]
+    yanked = reckon("release", "yank", *named, "--reason", "Wrong.", "--erratum", "All of it.")
     assert yanked.status == 0, yanked.stderr
     assert yanked.stdout.splitlines()[0].startswith("pocket 1.0.0 was yanked on ")
     raw = hub.request("GET", "/lab/pushed/resolve/main/notices.json").body
     assert [one.erratum for one in notices.decode(raw)] == ["All of it."]
     pulled = reckon("pull", "hf://lab/pushed@v1.0.0", "config.json", "-o", str(tmp_path / "down"))
-    assert (pulled.status, "was yanked" in pulled.stderr) == (0, True)
+    assert (pulled.status, "was yanked" in pulled.stderr, "The notice is unsigned" in pulled.stderr) == (0, True, True)
+    signed = ["--reason", "Wrong.", "--erratum", "All of it.", "--key", str(tmp_path / "lab.pem")]
+    for _ in range(2):  # the second time it is there already
+        assert "The notice is attested by unknown key" in reckon("release", "yank", *named, *signed).stdout
+    told = notices.decode(hub.request("GET", "/lab/pushed/resolve/main/notices.json").body)
+    assert [one.envelope is None for one in told] == [True, False]
+    pulled = reckon("pull", "hf://lab/pushed@v1.0.0", "config.json", "-o", str(tmp_path / "down"))
+    assert "The notice is attested by unknown key" in pulled.stderr
     (archive / f"manifests/notices/{sha256(b'{}').hex}.json").write_bytes(b"{}")
     warned = reckon("release", "verify", str(place))
     assert "WARNING: pocket 1.0.0 was yanked" in warned.stderr

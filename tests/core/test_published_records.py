@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from registry.core import notices
 from registry.core.branches import CheckpointBranch, staging
 from registry.core.codec import name_of, record_bytes
 from registry.core.digests import Digest, sha256
+from registry.core.dsse import IN_TOTO, Envelope, Signature
 from registry.core.names import Name
 from registry.core.notices import Change, Notice
 from registry.core.publications import Place, Publication, Publications, Subject
@@ -32,6 +35,13 @@ def notice(**changed: object) -> Notice:
         "time": "2026-11-30T12:00:00.000000Z",
     }
     return Notice(**(fields | changed))  # type: ignore[arg-type]
+
+
+def sealed(**changed: object) -> Notice:
+    """A notice with an envelope; whether its signature is good is not for the record to say."""
+    one = notice(**changed)
+    made_up = Signature(key_id="", value=b"made up")
+    return replace(one, envelope=Envelope(payload_type=IN_TOTO, payload=one.statement.encode(), signatures=(made_up,)))
 
 
 def publication(**changed: object) -> Publication:
@@ -150,6 +160,23 @@ def test_publications_are_found_by_their_bytes_and_place():
 def test_a_notice_says_something_that_can_be_read(changed):
     with pytest.raises(ReckonError):
         notice(**changed)
+
+
+def test_a_signed_notice_is_read_back_and_says_nothing_else_than_was_signed():
+    one, other = sealed(), sealed(reason="Another.")
+    assert Notice.from_json(one.to_json()) == one
+    assert notices.decode(notices.encode([one])) == (one,)
+    assert notices.annotated(CARD, [one]) == notices.annotated(CARD, [notice()])
+    for altered in (
+        one.to_json() | {"reason": "Altered."},
+        one.to_json() | {"later": 1},
+        one.to_json() | {"envelope": other.to_json()["envelope"]},
+        one.to_json() | {"envelope": one.to_json()["envelope"] | {"payloadType": "text/plain"}},
+        one.to_json() | {"envelope": None},
+        one.to_json() | {"envelope": []},
+    ):
+        with pytest.raises(MalformedRecord):
+            Notice.from_json(altered)
 
 
 def test_notices_have_one_form_and_are_found_by_release():

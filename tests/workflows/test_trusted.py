@@ -15,9 +15,10 @@ from registry.adapters.hashing import ReleaseFolder
 from registry.adapters.signing import sign, verify
 from registry.core.attestation import Outcome
 from registry.core.digests import sha256
-from registry.core.dsse import IN_TOTO, Envelope
+from registry.core.dsse import IN_TOTO, Envelope, Signature
 from registry.core.findings import Trouble
 from registry.core.modelsig import SIGNATURE
+from registry.core.notices import Change, Notice
 from registry.core.release import STATEMENT, Identity
 from registry.core.trust import Trust
 from registry.workflows.trusted import TrustChecker
@@ -48,6 +49,34 @@ def test_a_policy_says_who_signed_and_who_attests(sealed: Sealed) -> None:
     found = check(sealed.folder, sealed.policy(), name="pocket", version="1.0.0", repository="lab/pocket")
     assert (found.holds, found.says) == (True, f"attested by Lab (key {sealed.lab.public_key.id[:12]})")
     assert [word.by for word in found.attested] == ["Other"]
+
+
+def test_a_notice_says_who_answers_for_it(sealed: Sealed) -> None:
+    plain = Notice(
+        notice=Change.YANK,
+        identity=TERMS.identity,
+        release=sha256(b"release"),
+        endpoint="http://127.0.0.1:8000",
+        commit="a" * 40,
+        successor=None,
+        reason="Wrong.",
+        erratum=None,
+        time=TERMS.time,
+    )
+    lab, stranger = (sign(IN_TOTO, plain.statement.encode(), key) for key in (sealed.lab, sealed.stranger))
+    forged = replace(lab, signatures=(replace(lab.signatures[0], value=stranger.signatures[0].value),))
+    known, nobody = TrustChecker(verify=verify, policy=sealed.policy()), TrustChecker(verify=verify, policy=None)
+
+    def said(checker: TrustChecker, envelope: Envelope | None) -> str:
+        return checker.noticed(replace(plain, envelope=envelope))
+
+    assert said(known, None).startswith("The notice is unsigned: ")
+    assert said(known, lab) == f"The notice is attested by Lab (key {sealed.lab.public_key.id[:12]})."
+    assert said(nobody, lab) == f"The notice is attested by unknown key {sealed.lab.public_key.id[:12]}."
+    assert said(known, stranger).startswith("Do not rely on the notice: The key ")
+    assert said(nobody, forged).startswith("The signature of the notice does not hold: ")
+    unnamed = replace(lab, signatures=(Signature(key_id="", value=b"-"),))
+    assert said(known, unnamed) == "The notice does not say by which key it is, and no trust policy knows it."
 
 
 @pytest.mark.parametrize(

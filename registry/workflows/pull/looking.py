@@ -58,13 +58,15 @@ class Looked:
 class Looker:
     """Looks at revisions. ``judge`` checks signatures. ``unsigned`` is whether what nobody signed may pass.
 
-    ``mirror_of`` is the repository that a release may name instead of the one that it was found in.
+    ``mirror_of`` is the repository that a release may name instead of the one that it was found in. ``vouched`` says
+    who answers for a notice, as a sentence.
     """
 
     origin: Origin
     judge: Judge
     unsigned: bool
     mirror_of: str | None = None
+    vouched: Callable[[Notice], str] = lambda _: ""
 
     def look(self, reference: Reference) -> Looked:
         """Resolve, list and judge a revision. Raises ``DoesNotHold`` when it is not what was signed."""
@@ -132,7 +134,8 @@ class Looker:
                 pass
             except ReckonError as error:
                 return [f"Whether this release was taken back could not be looked up: {error.message}"]
-        return [notice.sentence for notice in notices.about(told, signed.statement.digest)]
+        found = notices.about(told, signed.statement.digest)
+        return [f"{notice.sentence} {self.vouched(notice)}".rstrip() for notice in found]
 
 
 def small(origin: Origin, listing: Listing, path: str, most_bytes: int = SMALL_BYTES) -> bytes:

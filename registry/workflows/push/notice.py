@@ -1,11 +1,13 @@
 """Taking a published release back, or naming its successor: a notice on ``main``, and the record of it.
 
-The tag and its commit stay: whoever pinned them gets what was signed, with a warning. Refuses a version that is not
+The tag and its commit stay: whoever pinned them gets what was signed, with a warning. With a key the notice is signed
+before it goes out. Refuses a version that is not
 published, a successor that is not, and another release than the one that the archive has on record.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -19,6 +21,7 @@ from registry.core.publications import MAIN
 from registry.core.pulling import Listing
 from registry.core.pushing import Change, Overtaken
 from registry.core.release import CARD, STATEMENT, Identity, ReleaseStatement
+from registry.core.statement import Statement
 from registry.errors import DoesNotHold, OutsideFailed, Refused, UnknownName
 from registry.ports import Host, RecordStore
 from registry.workflows.push.staging import Site, allowed
@@ -49,11 +52,12 @@ class Announced:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Announcer:
-    """Publishes notices at one site."""
+    """Publishes notices at one site; ``seal`` signs what they say, None leaves them unsigned."""
 
     site: Site
     records: RecordStore
     host: Host
+    seal: Callable[[Statement], Envelope] | None = None
 
     def announce(self, wish: Wish) -> Announced:
         """Put the notice on main. Said again in the same words, it stays one notice."""
@@ -77,7 +81,8 @@ class Announcer:
             erratum=wish.erratum,
             time=self.host.now(),
         )
-        said, head = self.site.patiently(lambda: self._say(notice))
+        sealed = notice if self.seal is None else replace(notice, envelope=self.seal(notice.statement))
+        said, head = self.site.patiently(lambda: self._say(sealed))
         return Announced(digest=self.records.put(said.kind, record_bytes(said)), notice=said, head=head)
 
     def _published(self, identity: Identity) -> tuple[str, Digest]:
@@ -130,5 +135,8 @@ class Announcer:
 
 
 def _alike(one: Notice, other: Notice) -> bool:
-    """Whether two notices say the same, at whatever time."""
-    return replace(one, time="", extra={}) == replace(other, time="", extra={})
+    """Whether one notice says what the other does, at whatever time; an unsigned one does not say what a signed one
+    does.
+    """
+    plain = [replace(each, envelope=None, time="", extra={}) for each in (one, other)]
+    return plain[0] == plain[1] and (one.envelope is not None or other.envelope is None)

@@ -126,6 +126,7 @@ class HubRepository:
         """The error for a person; the very error for what went wrong on this disk."""
         import requests
         from huggingface_hub.errors import LocalTokenNotFoundError
+        from urllib3.exceptions import ConnectTimeoutError, NewConnectionError
 
         causes = list(_causes(error))
         if isinstance(error, LocalTokenNotFoundError):
@@ -141,6 +142,9 @@ class HubRepository:
         answer = next((one.response for one in causes if getattr(one, "response", None) is not None), None)
         if answer is not None:
             return self._refusal(what, answer)
+        if any(isinstance(one, NewConnectionError | ConnectTimeoutError) for one in causes):
+            told = f"The hub at {self._place.endpoint} cannot be reached, so it did not {what}."
+            return Busy(f"{told} Check the network, and that HF_ENDPOINT is the hub that you mean.")
         if any(isinstance(one, requests.RequestException) for one in causes):
             return Busy(f"The hub at {self._place.endpoint} did not {what}: the connection failed.")
         if isinstance(error, OSError):

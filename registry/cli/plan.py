@@ -87,7 +87,8 @@ def _views(launch: Launch, output: Path | None, over: list[str]) -> list[Any]:
         "bundle": "not written; give -o" if output is None else str(output),
     }
     if told.device_bytes is not None:
-        values["on each device"] = f"{amount(told.device_bytes)} of parameters and optimizer"
+        held = ", ".join(f"{name.replace('_', ' ')} {amount(size)}" for name, size in told.device_bytes.items())
+        values["on each device"] = f"{amount(sum(told.device_bytes.values()))}: {held}"
     if launch.told:
         values["told by others"] = "; ".join(launch.told)
     marks = [Mark(text, Tone.BAD) for text in over]

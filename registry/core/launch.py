@@ -104,8 +104,8 @@ class Window:
 class Forecast:
     """What a run will write: bytes of one checkpoint, checkpoints that stay, objects of one, and everything together.
 
-    Beside those that stay, one more is there while it is written. ``device_bytes`` is the state's share of one device,
-    None where the program was not lowered.
+    Beside those that stay, one more is there while it is written, and each is written ``copies`` times.
+    ``device_bytes`` is what one device holds, by name, None where the program was not lowered.
     """
 
     checkpoint_bytes: int
@@ -113,12 +113,13 @@ class Forecast:
     checkpoint_objects: int
     steps: int
     exact: bool
-    device_bytes: int | None = None
+    copies: int = 1
+    device_bytes: Mapping[str, int] | None = None
 
     @property
     def total_bytes(self) -> int:
         """At the fullest moment."""
-        return self.checkpoint_bytes * (self.kept + 1) + self.steps * STEP_BYTES
+        return self.checkpoint_bytes * self.copies * (self.kept + 1) + self.steps * STEP_BYTES
 
     @property
     def total_objects(self) -> int:
@@ -144,7 +145,8 @@ class Forecast:
             "total_bytes": self.total_bytes,
             "total_objects": self.total_objects,
             "exact": self.exact,
-            "state_bytes_per_device": self.device_bytes,
+            "copies": self.copies,
+            "device_bytes": None if self.device_bytes is None else dict(self.device_bytes),
         }
 
 

@@ -84,10 +84,12 @@ def _forecast(launch: Launch) -> str:
     told = launch.forecast
     over = told.exceeded(launch.quotas)
     how = "from its tensors" if told.exact else "estimated from the parameters"
-    device = "" if told.device_bytes is None else f" Of the state, {told.device_bytes} bytes lie on each device."
+    often = "" if told.copies == 1 else f" It is written {told.copies} times: whole and as shards, each run."
+    held = ", ".join(f"{size} bytes of {name.replace('_', ' ')}" for name, size in (told.device_bytes or {}).items())
+    device = f" Each device holds {held}, and activations beside." if held else ""
     return _filled(
         f"A checkpoint takes {told.checkpoint_bytes} bytes ({how}) in about {told.checkpoint_objects} objects; "
-        f"{told.kept} stay. In all at most {told.total_bytes} bytes and {told.total_objects} objects. "
+        f"{told.kept} stay.{often} In all at most {told.total_bytes} bytes and {told.total_objects} objects. "
         f"{' '.join(over) if over else 'No stated quota is broken.'}{device} "
         + "".join(f"Others told of a checkpoint: {one}. " for one in launch.told)
     )

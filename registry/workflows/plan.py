@@ -46,6 +46,8 @@ from registry.observing import LOCK, Workshop
 RACKS: Final = {"d768": 1, "d1024": 2, "d1536": 6, "d2048": 11, "d6144": 11}
 _PERMANENT_STEPS: Final = 6000
 _FILES_OF_A_CHECKPOINT: Final = 2
+# Objects that a worker's shards of a small state take at most, as counted.
+OBJECTS_PER_WORKER: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +91,8 @@ class Planner:
         window = self._window(stage, rung, every, request.window)
         if self.revision.dirty:
             raise Refused("There are changes that no commit holds.", remedy="Commit them: a bundle names a commit.")
+        whole = not published and (window.first, window.last) == self._bounds(stage, rung)
+        recorded = whole and cluster.devices == 1 and request.resume_processes in (None, 1)
         lowered = self._lowered(request.name if published else stage, platform, cluster)
         foreign = launchtold.published(self.shelf, rung.hidden) if published else None
         return Launch(
@@ -107,11 +111,11 @@ class Planner:
             lacking=tuple(launchtold.lacking(self.shelf, foreign, window.first)) if published else (),
             told=tuple(launchtold.checkpoints(foreign)),
             retention=_retention(published, window),
-            forecast=_forecast(rung, cluster, window, lowered),
+            forecast=_forecast(rung, window, _written(request, recorded, cluster.processes), lowered),
             quotas=request.quotas,
             program=None if lowered is None else str(lowered.digest),
             resume_processes=request.resume_processes,
-            recorded=not published and cluster.devices == 1 and window.last == rung.steps and window.first == 0,
+            recorded=recorded,
         )
 
     def _stage(self, name: str) -> str:
@@ -209,17 +213,37 @@ def _pulled(name: str, path: str, digest: Digest, *, recorded: bool) -> dict[str
     return {"name": name, "path": path, "digest": str(digest), "pull": pull, "verify": verify}
 
 
-def _forecast(rung: Rung, cluster: Cluster, window: Window, lowered: Lowered | None) -> Forecast:
-    told, device = (None if lowered is None else lowered.facts.get(f"state_bytes{end}") for end in ("", "_per_device"))
-    exact = isinstance(told, int)
+def _forecast(rung: Rung, window: Window, written: tuple[int, int], lowered: Lowered | None) -> Forecast:
+    size, held = (None if lowered is None else lowered.facts.get(name) for name in ("state_bytes", "device_bytes"))
+    copies, objects = written
     return Forecast(
-        checkpoint_bytes=told if isinstance(told, int) else rung.total_parameters * STATE_BYTES_PER_PARAMETER,
+        checkpoint_bytes=size if isinstance(size, int) else rung.total_parameters * STATE_BYTES_PER_PARAMETER,
         kept=window.kept,
-        checkpoint_objects=_FILES_OF_A_CHECKPOINT if cluster.processes == 1 else OBJECTS_PER_NODE * cluster.processes,
+        checkpoint_objects=objects,
         steps=window.last - window.first,
-        exact=exact,
-        device_bytes=device if isinstance(device, int) else None,
+        exact=isinstance(size, int),
+        copies=copies,
+        device_bytes=_whole(held),
     )
+
+
+def _written(request: Request, recorded: bool, processes: int) -> tuple[int, int]:
+    """How often a state is written, and in how many objects in all.
+
+    A stage writes it once, a published run its shards alone. A worker writes it whole and as shards, and a local launch
+    has a reference that does the same.
+    """
+    if recorded:
+        return 1, _FILES_OF_A_CHECKPOINT
+    if request.name in SHAPES:
+        return 1, OBJECTS_PER_NODE * processes
+    runs = 2 if request.target is Target.LOCAL else 1
+    return 2 * runs, runs * (_FILES_OF_A_CHECKPOINT + OBJECTS_PER_WORKER * processes)
+
+
+def _whole(held: object) -> Mapping[str, int] | None:
+    """Whole numbers by name; None when it is nothing of the kind."""
+    return None if not isinstance(held, Mapping) else {str(name): int(size) for name, size in held.items()}
 
 
 def _retention(published: bool, window: Window) -> str:

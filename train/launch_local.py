@@ -4,7 +4,7 @@ Run as ``python -m train.launch_local PLAN --output FOLDER``. The window's first
 second half by ``resume_processes``; then one process trains the whole window from the same begin, and the transcripts
 and roots are compared. ``graded.json`` says what holds, and no more. Started again with the same plan and folder, it
 keeps what is done and goes on from the last state; ``starts`` tells how often each part was started. Ends with status 1
-when nothing holds, 3 when a process failed.
+when nothing holds, 2 when a process refused, 3 when one failed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from registry.core import transcript
 from registry.core.launchgrade import Grade, grade
-from registry.errors import OutsideFailed, ReckonError
+from registry.errors import OutsideFailed, ReckonError, Refused
 from train.launch_mesh import AXES
 from train.launch_spec import Spec, read_spec
 from train.launch_worker import reached
@@ -144,7 +144,8 @@ def _wait(started: Sequence[subprocess.Popen[bytes]], part: Part, start: int) ->
     if failed:
         number, status = failed[0]
         said = _log(part, number, start).read_text(encoding="utf-8", errors="replace").strip()[-800:]
-        raise OutsideFailed(f"Process {number} of {part.processes} ended with {status}: {said or 'it said nothing'}")
+        kind = Refused if status == Refused.exit_code else OutsideFailed
+        raise kind(f"Process {number} of {part.processes} ended with {status}: {said or 'it said nothing'}")
 
 
 def _failed(started: Sequence[subprocess.Popen[bytes]]) -> list[tuple[int, int]]:

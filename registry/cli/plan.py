@@ -19,7 +19,7 @@ from registry.errors import Refused
     epilog=example(
         "reckon plan d6144 --target slurm -o launch/",
         "reckon plan d6144 --target kubernetes --disk-quota 60000000000000 -o launch/",
-        "reckon plan d48 --target local --processes 2 --resume-with 1 --window 0:20 -o launch/",
+        "reckon plan d32 --target local --processes 2 --resume-with 1 --window 0:20 -o launch/",
     )
 )
 @click.argument("name")

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from math import prod
 from shlex import quote
 from types import MappingProxyType
 from typing import Final
@@ -53,6 +54,20 @@ class Cluster:
     def devices(self) -> int:
         """All devices."""
         return self.processes * self.devices_per_process
+
+    def require_dividing(self, batch_sequences: int, routed_experts: int) -> None:
+        """Raise ``Refused`` unless sequences and experts can be spread evenly over the mesh."""
+        over = prod(self.mesh[axis] for axis in ("replica_dcn", "data", "expert"))
+        if batch_sequences % over:
+            raise Refused(
+                f"A batch of {batch_sequences} sequences cannot be spread over {over} devices.",
+                remedy="Choose a number of processes or devices that divides the batch.",
+            )
+        if routed_experts % self.mesh["expert"]:
+            raise Refused(
+                f"{routed_experts} experts cannot be spread over {self.mesh['expert']} devices.",
+                remedy="Choose a number of devices that divides them.",
+            )
 
     def ranks(self) -> Iterator[tuple[int, int, int, range]]:
         """Process, rack, place in the rack, and the numbers of its devices in the mesh."""

@@ -93,7 +93,12 @@ def _close(launch: Launch) -> str:
     if launch.recorded:
         return head + f'exec reckon record {quote(launch.stage)} --status "${{1:?how the run ended}}"\n'
     words = f"{launch.stage} ran in a setup that is not its recipe's: out/ has the result, which is no witness."
-    return head + f'echo {quote(words)}\nexit "${{1:?how the run ended}}"\n'
+    failed = f"{launch.stage} has no result; look at the logs above and in out/. It ended with"
+    return (
+        head
+        + f'status="${{1:?how the run ended}}"\nif [ "$status" = 0 ]; then echo {quote(words)}; '
+        + f'else echo {quote(failed)} "$status" >&2; fi\nexit "$status"\n'
+    )
 
 
 def _sbatch(launch: Launch) -> str:

@@ -88,6 +88,7 @@ class Planner:
         rung, every = self._rung(stage)
         platform = self._platform(request.target, published)
         cluster = self._cluster(request, published, platform)
+        self._require_spread(request, rung, cluster)
         window = self._window(stage, rung, every, request.window)
         if self.revision.dirty:
             raise Refused("There are changes that no commit holds.", remedy="Commit them: a bundle names a commit.")
@@ -158,6 +159,12 @@ class Planner:
         if platform != "cpu":
             return rack_cluster(request.devices or NODE_DEVICES)
         return local_cluster(request.devices or request.processes)
+
+    def _require_spread(self, request: Request, rung: Rung, cluster: Cluster) -> None:
+        """Raise ``Refused`` where a batch or the experts cannot be spread, also over those that resume."""
+        family = FAMILY if request.name in SHAPES else Family.from_settings(self._section("family"))
+        for laid in (cluster, local_cluster(request.resume_processes or 1)):
+            laid.require_dividing(rung.batch_sequences, family.routed_experts)
 
     def _window(self, stage: str, rung: Rung, every: int, asked: tuple[int, int] | None) -> Window:
         first, last = asked or self._bounds(stage, rung)

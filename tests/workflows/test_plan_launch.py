@@ -53,6 +53,11 @@ def planner(
         ({"name": "d99"}, UnknownName, "d99 is no rung"),
         ({"target": Target.LOCAL}, Refused, "no data here"),
         ({"devices": 70}, Refused, "no whole racks"),
+        ({"devices": 68}, Refused, "no whole racks"),
+        ({"devices": 20}, Refused, "sequences cannot be spread over 20"),
+        ({"devices": 44}, Refused, "384 experts cannot be spread over 44"),
+        ({"name": "d48", "target": Target.LOCAL, "processes": 2}, Refused, "5 sequences cannot be spread over 2"),
+        ({"name": "d48", "target": Target.LOCAL, "resume_processes": 3}, Refused, "5 sequences .* over 3"),
         ({"window": (5, 999_999)}, Refused, "390251 steps"),
         ({"window": (7, 2)}, Refused, "no window"),
         ({}, Refused, "no commit holds"),
@@ -107,7 +112,7 @@ def test_a_whole_stage_on_its_own_setup_is_the_stage_itself() -> None:
     rung = next(iter(params["rungs"]))
     assert planner().plan(Request(name="hero/1", target=Target.SLURM)).recorded
     assert planner().plan(Request(name=f"rung/{rung}", target=Target.LOCAL)).forecast.copies == 1
-    for changed in ({"window": (0, 5)}, {"processes": 2}, {"resume_processes": 2}):
+    for changed in ({"window": (0, 5)}, {"processes": 2}, {"resume_processes": 2}):  # of a batch of four
         launch = planner().plan(replace(Request(name=rung, target=Target.LOCAL), **changed))
         assert not launch.recorded
         assert launch.forecast.copies == 4, "whole and as shards, of the run and of its reference"

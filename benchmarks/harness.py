@@ -1,7 +1,8 @@
 """Timing of programs side by side: each is a process of its own, start-up and all, on both sides of a ratio.
 
-Wall clock, best of the repeats; peak memory of the process and of its children. The data has just been written, so it
-is in the page cache for everyone. A program that is not installed is left out and said so.
+Wall clock, best of the repeats; peak memory of the process and of its children. Programs take turns, so that what else
+the machine does falls on all of them. The data has just been written, so it is in the page cache for everyone. A
+program that is not installed is left out and said so.
 """
 
 from __future__ import annotations
@@ -98,22 +99,29 @@ def python(name: str, code: str, *arguments: str | Path, **options: object) -> P
     return Program(name=name, argv=argv, folder=REPOSITORY, **options)  # type: ignore[arg-type]
 
 
-def measure(program: Program) -> Measured:
-    """Run a program as often as it says. Raises ``ProgramFailed``."""
-    runs = [_timed(program) for _ in range(program.repeats)]
-    seconds, peak_bytes = min(runs)
-    return Measured(name=program.name, seconds=seconds, peak_bytes=peak_bytes, repeats=program.repeats)
-
-
 def compare(comparison: Comparison) -> Result:
-    """Measure all programs of a comparison that are installed."""
+    """Measure all programs of a comparison that are installed, in turns. Raises ``ProgramFailed``."""
     installed = [program for program in comparison.others if program.installed]
+    ours, *others = _measured([comparison.ours, *installed])
     return Result(
         comparison=comparison,
-        ours=measure(comparison.ours),
-        others=[measure(program) for program in installed],
+        ours=ours,
+        others=others,
         left_out=[program.name for program in comparison.others if not program.installed],
     )
+
+
+def _measured(programs: Sequence[Program]) -> Sequence[Measured]:
+    """Each program as often as it says, one after the other and again."""
+    runs: list[list[tuple[float, int]]] = [[] for _ in programs]
+    for turn in range(max(program.repeats for program in programs)):
+        for program, taken in zip(programs, runs, strict=True):
+            if turn < program.repeats:
+                taken.append(_timed(program))
+    return [
+        Measured(name=program.name, seconds=seconds, peak_bytes=peak_bytes, repeats=program.repeats)
+        for program, (seconds, peak_bytes) in zip(programs, map(min, runs), strict=True)
+    ]
 
 
 def _timed(program: Program) -> tuple[float, int]:

@@ -22,6 +22,7 @@ from registry.core.ladder import Rung, Shape, derive
 from registry.core.launch import (
     NODE_DEVICES,
     OBJECTS_PER_NODE,
+    RACK_NODES,
     STATE_BYTES_PER_PARAMETER,
     Cluster,
     Forecast,
@@ -36,14 +37,12 @@ from registry.core.launch import (
 from registry.core.ledger import Ledger
 from registry.core.names import Name
 from registry.core.program import Asked, Lowered
-from registry.core.published import FAMILY, SHAPES
+from registry.core.published import FAMILY, RACKS, SHAPES
 from registry.core.records import Revision
 from registry.core.resolving import artifact, root_of
 from registry.errors import Refused, UnknownName
 from registry.observing import LOCK, Workshop
 
-# Devices that the published runs used: their racks times sixty-four.
-RACKS: Final = {"d768": 1, "d1024": 2, "d1536": 6, "d2048": 11, "d6144": 11}
 _PERMANENT_STEPS: Final = 6000
 _FILES_OF_A_CHECKPOINT: Final = 2
 # Objects that a worker's shards of a small state take at most, as counted.
@@ -155,7 +154,7 @@ class Planner:
         if request.target is Target.LOCAL:
             return local_cluster(request.processes)
         if published:
-            return rack_cluster(request.devices or RACKS[request.name] * 64)
+            return rack_cluster(request.devices or RACKS[request.name] * RACK_NODES * NODE_DEVICES)
         if platform != "cpu":
             return rack_cluster(request.devices or NODE_DEVICES)
         return local_cluster(request.devices or request.processes)

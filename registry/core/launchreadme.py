@@ -91,7 +91,7 @@ def _forecast(launch: Launch) -> str:
         f"A checkpoint takes {told.checkpoint_bytes} bytes ({how}) in about {told.checkpoint_objects} objects; "
         f"{told.kept} stay.{often} In all at most {told.total_bytes} bytes and {told.total_objects} objects. "
         f"{' '.join(over) if over else 'No stated quota is broken.'}{device} "
-        + "".join(f"Others told of a checkpoint: {one}. " for one in launch.told)
+        + (f"Others told of it: {'; '.join(launch.told)}." if launch.told else "")
     )
 
 

@@ -22,8 +22,8 @@ export HF_HUB_OFFLINE := 1
 WANDB_MODE ?= offline
 export WANDB_MODE
 
-# Files of tests side by side, on all cores up to four: a worker may need two gigabytes.
-PARALLEL := -n logical --maxprocesses 4 --dist loadfile
+# Files of tests side by side, on all cores up to four: a worker may need two gigabytes. The longest files begin first.
+PARALLEL := -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help repro rehearse test test-fast lint bench lock clean environment
 

@@ -17,6 +17,21 @@ if TYPE_CHECKING:
     from support.shipyard import Shipyard
 
 ROOT = Path(__file__).resolve().parent.parent
+# Files that take minutes begin first: else one worker is left with the last of them while the others are done.
+LONGEST = (
+    "test_training_stages.py",
+    "test_launch_local.py",
+    "test_rederived_training.py",
+    "test_hero_segments.py",
+    "test_program.py",
+    "test_grug_devices.py",
+    "test_training_state.py",
+    "test_grug_export.py",
+    "test_export.py",
+    "test_grug_training.py",
+    "test_rehearsal.py",
+    "test_pulls.py",
+)
 WHOLLY_SLOW = re.compile(r"^pytestmark = \[?pytest\.mark\.slow\b", re.MULTILINE)
 
 # The fixtures `hub`, `hub_process`, `liar`, `toy`, `sailed`, `at_sea`.
@@ -48,6 +63,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if config.getoption("markexpr") != "not slow" or collection_path.suffix != ".py":
         return None
     return True if WHOLLY_SLOW.search(collection_path.read_text(encoding="utf-8")) else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest files first; the order within a file stays."""
+    places = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path.name, len(places)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,8 +3,8 @@
 Run as ``python -m train.launch_worker PLAN --coordinator HOST:PORT --process I --output FOLDER`` in the run's folder.
 The first process writes the transcript and checkpoints of gathered arrays (``gathered/``, by one); every process writes
 its own shards of the same state (``sharded/``, by all). Started again, it goes on from the last gathered state, and
-does nothing where all steps are done. What JAX reports of devices and of other processes is an outside failure (3), so
-that a watchdog starts it again. Refuses parents that no transcript tells the step of.
+does nothing where all steps are done. What JAX reports of devices and of other processes, and a disk that fails, is an
+outside failure (3), so that a watchdog starts it again. Refuses parents that no transcript tells the step of.
 """
 
 from __future__ import annotations
@@ -55,6 +55,9 @@ def main(arguments: list[str]) -> None:
     except ReckonError as error:
         sys.stderr.write(f"process {read.process}: {error}\n")
         raise SystemExit(error.exit_code) from error
+    except OSError as error:
+        sys.stderr.write(f"process {read.process}: {error}\n")
+        raise SystemExit(OutsideFailed.exit_code) from error
 
 
 def reached(output: Path) -> int | None:
@@ -116,6 +119,8 @@ def train(spec: Spec, begin: Path | None, until: int, output: Path) -> None:
                 whole = gathered(after)
                 if first:
                     _keep(whole, output, line.step, spec)
+    if first and reached(output) != until:  # it was ended between the state and what is told of it
+        _tell(output, until, spec)
 
 
 def _latest(output: Path, begin: Path | None) -> tuple[Path | None, list[transcript.Line]]:
@@ -186,11 +191,19 @@ def _order_before(engine: Engine, begin: Path | None, step: int) -> str:
 
 def _keep(state: Any, output: Path, step: int, spec: Spec) -> None:
     """The gathered state as one file, and what it is."""
-    from train.checkpoint import checkpoint_root, save_state
+    from train.checkpoint import save_state
 
     folder = output / "gathered" / f"step-{step}"
     folder.parent.mkdir(exist_ok=True)
     save_state(state, folder)
+    _tell(output, step, spec)
+
+
+def _tell(output: Path, step: int, spec: Spec) -> None:
+    """What the gathered state of a step is: from its bytes."""
+    from train.checkpoint import checkpoint_root
+
+    folder = output / "gathered" / f"step-{step}"
     told = {"step": step, "root": str(checkpoint_root(folder)), "processes": spec.processes, "mesh": dict(spec.mesh)}
     aside = (output / RESULT).with_suffix(".partial")
     aside.write_text(json.dumps(told, sort_keys=True) + "\n", encoding="utf-8")

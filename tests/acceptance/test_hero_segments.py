@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from support import pocket
+from support import pocket, programs
 from support.recorded import put, record
 from support.wheelhouse import tree
 
@@ -39,7 +39,7 @@ class Sea:
     root: Path
 
     def begin(self, number: str) -> subprocess.Popen[str]:
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), **programs.kept_in(self.root / "programs")}
         command = [sys.executable, "-m", "train.segment", number]
         return subprocess.Popen(command, cwd=self.root, env=environment, stderr=subprocess.PIPE, text=True)
 

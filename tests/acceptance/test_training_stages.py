@@ -1,6 +1,7 @@
 """A training stage as its users run it: a process that is killed, starved, poisoned or moved to one core.
 
-Real Levanter training in processes of their own, on a miniature of the pocket ladder.
+Real Levanter training in processes of their own, on a miniature of the pocket ladder. What one process compiled is kept
+for the others, but for those that must compile to the same bits under other circumstances.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 
 import pytest
 import yaml
-from support import pocket
+from support import pocket, programs
 from support.wheelhouse import tree
 
 from registry.adapters.attempts import RunFolder
@@ -31,9 +32,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True, kw_only=True)
 class Yard:
-    """A folder in which ``train.rung d16`` can run."""
+    """A folder in which ``train.rung d16`` can run, with these variables beside those of the tests."""
 
     root: Path
+    variables: Mapping[str, str]
 
     @property
     def output(self) -> Path:
@@ -41,8 +43,12 @@ class Yard:
 
     def begin(self, *prefix: str, **variables: str) -> subprocess.Popen[str]:
         command = [*prefix, sys.executable, "-m", "train.rung", "d16"]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
-        return subprocess.Popen(command, cwd=self.root, env=environment, stderr=subprocess.PIPE, text=True)
+        return subprocess.Popen(
+            command, cwd=self.root, env=self.environment(**variables), stderr=subprocess.PIPE, text=True
+        )
+
+    def environment(self, **variables: str) -> dict[str, str]:
+        return {**os.environ, "PYTHONPATH": str(ROOT), **self.variables, **variables}
 
     def run(self, *prefix: str, **variables: str) -> tuple[int, str]:
         process = self.begin(*prefix, **variables)
@@ -71,11 +77,12 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     return root
 
 
-def yard_at(root: Path, data: Path, **training: Any) -> Yard:
+def yard_at(root: Path, data: Path, *, compiles: bool = False, **training: Any) -> Yard:
+    """A yard on these data. One that ``compiles`` takes no program that another process compiled."""
     (root / "artifacts").mkdir(parents=True)
     (root / "params.yaml").write_text(yaml.safe_dump(params(**training)))
     (root / "artifacts/tokens").symlink_to(data / "artifacts/tokens")
-    return Yard(root=root)
+    return Yard(root=root, variables={} if compiles else programs.kept_in(data / "programs"))
 
 
 @pytest.fixture(scope="module")
@@ -95,14 +102,14 @@ def unbroken(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Mapping[st
 
 
 def test_one_core_gives_the_same_bytes(unbroken: Mapping[str, bytes], data: Path, tmp_path: Path) -> None:
-    yard = yard_at(tmp_path / "yard", data)
+    yard = yard_at(tmp_path / "yard", data, compiles=True)
     status, told = yard.run("taskset", "-c", "0")
     assert status == 0, told
     assert tree(yard.output) == unbroken
 
 
 def test_the_callers_environment_unpins_nothing(unbroken: Mapping[str, bytes], data: Path, tmp_path: Path) -> None:
-    yard = yard_at(tmp_path / "yard", data)
+    yard = yard_at(tmp_path / "yard", data, compiles=True)
     status, told = yard.run(NPROC="1", XLA_FLAGS="--xla_cpu_max_isa=SSE4_2")
     assert status == 0, told
     assert tree(yard.output) == unbroken
@@ -168,7 +175,7 @@ def test_a_full_disk_is_a_recorded_failure_and_costs_nothing(
     process = subprocess.run(
         ["bash", "-c", f"ulimit -f 100; exec {sys.executable} -m train.rung d16"],
         cwd=yard.root,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env=yard.environment(),
         capture_output=True,
         text=True,
         timeout=300,

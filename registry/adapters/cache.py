@@ -70,6 +70,18 @@ def cache_folder(root: Path) -> Path:
     return root / ".dvc" / settings.get("cache", "dir", fallback="cache")
 
 
+def broken_lock(root: Path) -> Path | None:
+    """The file in which DVC notes who works on what, where a killed DVC left it as no JSON: none will start again."""
+    file = root / ".dvc" / "tmp" / "rwlock"
+    try:
+        json.loads(file.read_bytes())
+    except OSError:
+        return None
+    except ValueError:
+        return file
+    return None
+
+
 def _row(row: dict[str, object]) -> tuple[str, str]:
     path, md5 = str(row["relpath"]), str(row["md5"])
     if not _MD5.fullmatch(md5):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import click
 
 from registry.cli import wiring
 from registry.cli.options import example, json_option
 from registry.cli.render import Cell, Mark, Table, Tone, View, conclude, emit
-from registry.cli.words import cause, count, full_option, steps
+from registry.cli.words import cause, changed, count, full_option, steps
 from registry.core.comparison import Part
 from registry.core.ledger import Ledger
 from registry.core.names import dvc_stage
@@ -29,12 +30,15 @@ def command(full: bool, as_json: bool) -> None:
     Tiers: T0 one execution gave these bytes; T1 they were made again on the same host, bit for bit; T2 on another host.
     Inputs and outputs are not hashed here; 'reckon verify' does that. Ends with status 1 unless all stages are sound.
     """
-    surveyor = wiring.surveyor(wiring.root())
+    root = wiring.root()
+    surveyor, lock = wiring.surveyor(root), wiring.broken_lock(root)
     states, ledger, fresh = surveyor.survey(), surveyor.ledger, surveyor.uncommitted()
     sound = bool(states) and all(state.sound for state in states if state.declared) and not ledger.damages
     stages = [_facts(state) for state in states]
     facts = {"sound": sound, "stages": stages, "damages": ledger.damages, "uncommitted": fresh}
-    emit(facts, *_views(states, ledger, full), *_unsaved(fresh), *_advice(states, ledger), as_json=as_json)
+    facts["broken_lock"] = lock and lock.relative_to(root).as_posix()
+    notes = [*_unsaved(fresh), *_blocked(lock, root), *_advice(states, ledger)]
+    emit(facts, *_views(states, ledger, full), *notes, as_json=as_json)
     conclude(holds=sound)
 
 
@@ -102,7 +106,7 @@ def _words(state: StageState) -> list[Mark]:
 def _notes(state: StageState, full: bool) -> Iterator[str]:
     for part, changes in state.stale.items():
         shown = changes if full else changes[:_MOST]
-        told = "; ".join(_change(part, one.key, one.recorded, one.found) for one in shown)
+        told = "; ".join(changed(part, one.key, one.recorded, one.found) for one in shown)
         yield f"{part} differ{'s' if part in (Part.LOCK, Part.COMMAND) else ''} from the record: {told}" + (
             f"; {len(changes) - len(shown)} more" if len(shown) < len(changes) else ""
         )
@@ -119,17 +123,15 @@ def _ended(last: Execution) -> str:
     return f"its last attempt {last.attempt} {last.outcome}{ran}: {cause(last)}"
 
 
-def _change(part: Part, key: str, recorded: str | None, found: str | None) -> str:
-    """Settings with both values; files and digests by name alone."""
-    if part in (Part.SETTINGS, Part.DETERMINISM, Part.COMMAND):
-        return f"{key} {recorded or 'absent'} → {found or 'absent'}"
-    return f"{key} added" if recorded is None else f"{key} removed" if found is None else key
-
-
 def _unsaved(fresh: Sequence[str]) -> Iterator[View]:
     if fresh:
         words = f"{count(len(fresh), 'record is', 'records are')} not committed: "
         yield Mark(words + "git add manifests dvc.lock && git commit", Tone.DOUBT)
+
+
+def _blocked(lock: Path | None, root: Path) -> Iterator[View]:
+    if lock is not None:
+        yield Mark(f"DVC was killed as it wrote {lock.relative_to(root)} and will not start: delete it.", Tone.BAD)
 
 
 def _advice(states: Sequence[StageState], ledger: Ledger) -> Iterator[View]:

@@ -65,6 +65,13 @@ def root() -> Path:
     return found
 
 
+def broken_lock(root: Path) -> Path | None:
+    """A file of DVC's that keeps it from starting, if there is one."""
+    from registry.adapters.cache import broken_lock as found
+
+    return found(root)
+
+
 def names() -> Iterable[str]:
     """Stages and kept checkpoints for completion: the declared ones and those with a record.
 

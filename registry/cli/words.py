@@ -10,6 +10,7 @@ import click
 from registry.cli.render import Cell, Mark, Tone
 from registry.core import canonical
 from registry.core.canonical import Json
+from registry.core.comparison import Part
 from registry.core.records import Execution, Outcome
 
 SHORT: Final = 12
@@ -74,3 +75,10 @@ def flat(facts: Mapping[str, Json], prefix: str = "") -> dict[str, str]:
         else:
             lines[f"{prefix}{key}"] = value if isinstance(value, str) else canonical.encode(value).decode()
     return lines
+
+
+def changed(part: Part, key: str, recorded: str | None, found: str | None) -> str:
+    """Settings with both values; files and digests by name alone."""
+    if part in (Part.SETTINGS, Part.DETERMINISM, Part.COMMAND):
+        return f"{key} {recorded or 'absent'} → {found or 'absent'}"
+    return f"{key} added" if recorded is None else f"{key} removed" if found is None else key

@@ -74,6 +74,14 @@ class TestStatus:
         assert "1 record is not committed: git add manifests dvc.lock && git commit" in reckon("status").stdout
         assert told(reckon("status", "--json"))["uncommitted"] == ["manifests/incidents/new.json"]
 
+    def test_what_a_killed_dvc_left_is_named(self, at_sea: Toy, reckon: Callable) -> None:
+        assert told(reckon("status", "--json"))["broken_lock"] is None
+        at_sea.write(".dvc/tmp/rwlock", "{}")
+        assert told(reckon("status", "--json"))["broken_lock"] is None
+        at_sea.write(".dvc/tmp/rwlock", "")
+        assert "DVC was killed as it wrote .dvc/tmp/rwlock and will not start: delete it." in reckon("status").stdout
+        assert told(reckon("status", "--json"))["broken_lock"] == ".dvc/tmp/rwlock"
+
     def test_damage_is_told(self, at_sea: Toy, reckon: Callable) -> None:
         digest, _ = at_sea.ledger.head("leg/1")
         at_sea.flip(f"manifests/executions/{digest.hex}.json", 12)

@@ -30,6 +30,7 @@ def columns(root) -> TableColumns:
     return TableColumns(lambda name: (root / name).read_bytes() if (root / name).is_file() else None)
 
 
+@pytest.mark.slow
 @given(TREES)
 def test_rows_and_digest_are_those_of_the_entries(tmp_path_factory, tree):
     root = tmp_path_factory.mktemp("tables")
@@ -42,6 +43,7 @@ def test_rows_and_digest_are_those_of_the_entries(tmp_path_factory, tree):
     assert list(rows[::2]) == sorted(tree)[::2]
 
 
+@pytest.mark.slow
 @given(TREES, st.data())
 def test_parts_are_those_that_rows_give(tmp_path_factory, tree, data):
     root = tmp_path_factory.mktemp("tables")

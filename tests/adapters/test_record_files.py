@@ -71,6 +71,7 @@ def test_recorders_at_once_lose_nothing(tmp_path: Path) -> None:
     assert leftovers(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_a_killed_recorder_leaves_no_half_record(tmp_path: Path) -> None:
     store = FileRecordStore(tmp_path)
     moments = random.Random(7)

@@ -68,6 +68,7 @@ def test_what_is_imported_at_start_lies_within_the_closure(
         assert own <= set(import_closure(module, contents))
 
 
+@pytest.mark.slow
 def test_the_recorder_is_no_part_of_any_stage(contents: Mapping[str, bytes]) -> None:
     """A change to the command line, an adapter or a workflow re-runs nothing."""
     for path in contents:

@@ -274,6 +274,7 @@ def test_a_document_that_is_not_one_is_refused(change: Callable[[dict[str, Any]]
         shelf_of(told)
 
 
+@pytest.mark.slow
 def test_a_chain_without_end_is_cut_and_says_so() -> None:
     told = document()
     told["things"] = [

@@ -77,6 +77,7 @@ def test_a_file_is_proved_by_its_tree_alone(count):
         assert proof.entry == entry
 
 
+@pytest.mark.slow
 def test_a_proof_of_a_hundred_thousand_shards_is_short():
     proof = prove("shards", tree(100_000), "train-77777.parquet")
     assert len(proof.path) == 13

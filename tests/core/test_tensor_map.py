@@ -122,6 +122,7 @@ def test_a_leaf_is_used_or_left_out_not_both() -> None:
         )
 
 
+@pytest.mark.slow
 def test_nothing_of_a_checkpoint_is_left_out_in_silence() -> None:
     pending = TensorSpec(name="model/pending", dtype="int32", shape=())
     other = TensorSpec(name="opt_state/mu", dtype="float32", shape=(2, 3, 4))

@@ -122,6 +122,7 @@ def test_bits_are_those_of_a_32_bit_float() -> None:
         transcript.bits(1e300)
 
 
+@pytest.mark.slow
 def test_the_hero_sized_transcript_is_read_in_seconds() -> None:
     data = written(*lines(1, 100_000))
     began = time.process_time()

@@ -28,6 +28,8 @@ from train import score as score_stage
 from train.picture import draw
 from train.scaling import Law, Point, Prior, fit
 
+pytestmark = pytest.mark.slow
+
 TRUTH = Law(floor=2.0, amplitude=2.5, exponent=0.15, reference=1e12)
 SETTINGS: dict[str, Any] = {
     "family": {

@@ -13,6 +13,8 @@ import pytest
 
 from train.launch_watch import STALLED, Policy, watch
 
+pytestmark = pytest.mark.slow
+
 QUICK = Policy(start_seconds=0.4, stall_seconds=0.4, grace_seconds=0.2, restarts=3, look_seconds=0.02)
 
 TOLD = {"start_seconds": 30, "stall_seconds": 30, "grace_seconds": 30, "restarts": 3}

@@ -39,6 +39,7 @@ def test_a_known_law_is_found_and_continued() -> None:
     assert prediction.median == pytest.approx(TRUTH.loss(1e24), abs=0.03)
 
 
+@pytest.mark.slow
 def test_the_interval_is_wider_further_away_with_more_noise_and_at_a_higher_level() -> None:
     posterior = fit(noiseless(), PRIOR)
     noisy = fit(noiseless(), dataclasses.replace(PRIOR, noise=0.02))

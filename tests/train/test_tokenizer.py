@@ -36,6 +36,7 @@ def copied(made: Path, target: Path) -> Path:
     return lay(tree(made / "tokenizer"), target)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cores", ["one", "two"])
 def test_other_processes_learn_the_same_bytes(made: Path, tmp_path: Path, cores: str) -> None:
     """Hash seeds and thread pools differ from process to process."""

@@ -21,6 +21,8 @@ export HF_HUB_DISABLE_TELEMETRY := 1
 export HF_HUB_OFFLINE := 1
 WANDB_MODE ?= offline
 export WANDB_MODE
+# A stage is three processes; each would compile our own modules anew where the shell forbids to keep them.
+unexport PYTHONDONTWRITEBYTECODE
 
 # Files of tests side by side, on all cores up to four: a worker may need two gigabytes. The longest files begin first.
 PARALLEL := -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder

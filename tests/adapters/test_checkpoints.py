@@ -101,6 +101,7 @@ def test_boxes_of_chunks_give_the_same_leaves(tmp_path, monkeypatch, shape, grid
     assert list(read_leaves(folder)) == expected(tensors)
 
 
+@pytest.mark.slow
 def test_any_range_is_read_in_any_container(tmp_path, tensors):
     tensors["big"] = np.arange(700_000, dtype=np.uint32).reshape(700, 1000)
     opened = [

@@ -37,6 +37,7 @@ def module_of(spec: StageSpec) -> str:
     return found[0]
 
 
+@pytest.mark.slow
 def test_every_stage_declares_exactly_what_it_can_import(
     stages: Mapping[str, StageSpec], contents: Mapping[str, bytes]
 ) -> None:

@@ -59,6 +59,7 @@ def test_a_batch_reads_no_token(charted, facts):
     assert facts("batch", "hero", "13") == before
 
 
+@pytest.mark.slow
 def test_seen_agrees_with_the_batches(charted, facts):
     """Random documents: the steps, times and tokens of ``seen`` are those of all batches together."""
     rows = {run: rows_of(facts, run, range(1, STEPS + 1)) for run in ("rung/d32", "hero")}

@@ -118,6 +118,7 @@ class TestShow:
         assert "+ changes" in reckon("show", "note").stdout
         assert "+ changes" in reckon("log", "note", "-n", "1").stdout
 
+    @pytest.mark.slow
     def test_long_lists_are_cut_unless_all_is_asked_for(self, at_sea: Toy, reckon: Callable) -> None:
         for _ in range(12):
             at_sea.run("note")

@@ -80,6 +80,7 @@ def test_the_order_of_files_does_not_matter(tree, random):
     assert tree_digest(shuffled) == tree_digest(iter(tree))
 
 
+@pytest.mark.slow
 @given(TREES, ENTRIES)
 def test_any_other_file_changes_the_tree(tree, other):
     assume(other not in tree and other.path not in {one.path for one in tree[1:]})

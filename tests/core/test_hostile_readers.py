@@ -182,6 +182,7 @@ def test_a_lineage_that_leads_to_itself_is_refused():
         walked(ledger, "a")
 
 
+@pytest.mark.slow
 def test_a_long_chain_costs_no_stack():
     digests = [sha256(b"%d" % n) for n in range(1500)]
     stages = [
@@ -190,6 +191,7 @@ def test_a_long_chain_costs_no_stack():
     assert len(walked(ledger_of(*stages), "s1499")) == 1500
 
 
+@pytest.mark.slow
 def test_work_grows_with_the_records_and_not_with_their_square():
     """Many products with one output of the same name and bytes, and a consumer that names it over and over."""
 

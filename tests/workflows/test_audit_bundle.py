@@ -66,6 +66,7 @@ def states(audit: dict) -> dict[str, str]:
     return {edge["id"]: edge["state"] for edge in audit["edges"]}
 
 
+@pytest.mark.slow
 def test_the_same_edges_in_an_empty_folder(bundle, built, tmp_path, reckon, monkeypatch):
     status, audit = alone(tmp_path, "--bundle", str(bundle))
     assert (status, audit["holds"], audit["name"]) == (0, True, "handoff")

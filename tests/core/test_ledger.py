@@ -5,35 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from support.executions import ONE
 
 from registry.core.codec import name_of, record_bytes
 from registry.core.digests import Digest, sha256
 from registry.core.ledger import KINDS, Ledger
-from registry.core.records import Execution, Outcome, Product, Recipe, Revision
+from registry.core.records import Execution, Outcome, Product, Recipe
 from registry.errors import DoesNotHold
 
 RECIPE = Recipe(
     stage="rung/d32", command=("make",), config={}, source=(), lock=sha256(b"lock"), inputs=(), determinism={}
 )
 PRODUCT = Product(stage="rung/d32", recipe=name_of(RECIPE), outputs=())
-EXECUTION = Execution(
-    stage="rung/d32",
+EXECUTION = replace(
+    ONE,
     attempt="20261130t120000z-00000001",
     recipe=name_of(RECIPE),
     product=name_of(PRODUCT),
-    outcome=Outcome.COMPLETE,
-    cause=None,
     steps=None,
-    resumed=None,
-    parent=None,
-    revision=Revision(commit="c" * 40, tree="d" * 40, patch=None),
     host={},
-    started="2026-11-30T12:00:00.000000Z",
-    ended=None,
-    environment=None,
-    trackers=(),
-    incidents=(),
-    hypothesis=None,
 )
 
 

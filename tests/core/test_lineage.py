@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from fakes.stores import MemoryTables
+from support.executions import ONE
 
 from registry.core.codec import name_of
 from registry.core.digests import Algorithm, Digest, FileEntry, sha256
 from registry.core.ledger import Ledger
 from registry.core.lineage import Artifact, Gap, Given, Lineage, Missing, Role, sources
-from registry.core.records import Execution, Input, Outcome, Output, Product, Recipe, Revision
+from registry.core.records import Execution, Input, Output, Product, Recipe
 from registry.errors import DoesNotHold
-
-REVISION = Revision(commit="c" * 40, tree="d" * 40, patch=None)
 
 
 def entry(path: str, data: bytes) -> FileEntry:
@@ -65,24 +64,14 @@ class Past:
 
     def ran(self, recipe: Recipe, product: Product, parent: dict | None) -> None:
         number = len(self.executions)
-        execution = Execution(
+        execution = replace(
+            ONE,
             stage=recipe.stage,
             attempt=f"20261130t120000z-{number:08x}",
             recipe=name_of(recipe),
             product=name_of(product),
-            outcome=Outcome.COMPLETE,
-            cause=None,
             steps=None,
-            resumed=None,
             parent=parent,
-            revision=REVISION,
-            host={"name": "harbour"},
-            started="2026-11-30T12:00:00.000000Z",
-            ended=None,
-            environment=None,
-            trackers=(),
-            incidents=(),
-            hypothesis=None,
         )
         self.executions[name_of(execution)] = execution
 

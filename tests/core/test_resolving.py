@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from support.executions import ONE
 
 from registry.core.digests import Digest, FileEntry, sha256, tree_digest
 from registry.core.ledger import Damage, Ledger
 from registry.core.names import Name
-from registry.core.records import Execution, Outcome, Output, Product, Revision
+from registry.core.records import Outcome, Output, Product
 from registry.core.resolving import (
     Prefix,
     artifact,
@@ -48,24 +49,13 @@ PRODUCT = Product(
         output("rung/d32@step-40", step=40),
     ),
 )
-EXECUTION = Execution(
-    stage="rung/d32",
+EXECUTION = replace(
+    ONE,
     attempt="20261130t120000z-00000001",
     recipe=RECIPE,
     product=sha256(b"product"),
-    outcome=Outcome.COMPLETE,
-    cause=None,
     steps=None,
-    resumed=None,
-    parent=None,
-    revision=Revision(commit="c" * 40, tree="d" * 40, patch=None),
     host={},
-    started="2026-11-30T12:00:00.000000Z",
-    ended=None,
-    environment=None,
-    trackers=(),
-    incidents=(),
-    hypothesis=None,
 )
 LATER = replace(EXECUTION, attempt="20261130t130000z-00000001", product=None, outcome=Outcome.FAILED, cause={})
 LEDGER = Ledger(

@@ -124,6 +124,11 @@ def test_what_is_lowered_from_shapes_is_what_trains(tmp_path: Path, monkeypatch:
     assert done.stdout.strip() == str(lowered)
 
 
+def lowering(folder: Path, command: list[str]) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
 @pytest.mark.slow
 def test_a_published_rung_is_lowered_the_same_on_one_core(tmp_path: Path) -> None:
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(pocket.PARAMS))
@@ -131,14 +136,7 @@ def test_a_published_rung_is_lowered_the_same_on_one_core(tmp_path: Path) -> Non
     for number, prefix in enumerate(([], ["taskset", "-c", "0"])):
         output = tmp_path / f"{number}.mlir"
         command = [*prefix, sys.executable, "-m", "train.program", "d768", "--devices", "64", "--output", str(output)]
-        done = subprocess.run(
-            command,
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = lowering(tmp_path, command)
         assert done.returncode == 0, done.stderr
         told = json.loads(done.stdout)
         assert told["mesh"] == {"replica_dcn": 1, "data": 1, "expert": 64, "model": 1}
@@ -152,14 +150,7 @@ def test_a_published_rung_is_lowered_the_same_on_one_core(tmp_path: Path) -> Non
 def test_the_hero_on_its_published_devices_is_refused_where_a_device_cannot_hold_it(tmp_path: Path) -> None:
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(pocket.PARAMS))
     arguments = ["-m", "train.program", "d6144", "--device-memory", "100", "--output", str(tmp_path / "none.mlir")]
-    done = subprocess.run(
-        [sys.executable, *arguments],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = lowering(tmp_path, [sys.executable, *arguments])
     assert done.returncode == 2, done.stderr
     assert "A device would hold 117.3 GB" in done.stderr.splitlines()[-1]
     assert not (tmp_path / "none.mlir").exists()
